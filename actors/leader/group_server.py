@@ -4,7 +4,8 @@ A frame comes from a client's own connection (handed over by the broker) or rela
 broker. This module knows tokens and wire versions; the replica decides, the connections carry.
 
 A member's steady heartbeats differ in nothing but the correlation id, and so do their answers: a connection's
-last heartbeat is remembered decoded, its answer packed (`LastHeartbeat`).
+last heartbeat is remembered decoded, its answer packed (`LastHeartbeat`). So are its commits
+(`actors.leader.known_commits`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from actors.ground.contract import Request, Token
 from actors.ground.identity import ClientIdentity
 from actors.ground.limits import MEMBER_FRAME_BYTES_MAX, REMEMBERED_HEARTBEAT_BYTES_MAX
 from actors.leader.held_heartbeats import Holding
+from actors.leader.known_commits import KnownCommit, KnownCommits
 from actors.leader.large_answers import Beside, is_large, take_apart
 from actors.metrics.counts import ApiCounts, RequestCounts
 from actors.protocol.api_keys import (
@@ -32,6 +34,7 @@ from actors.protocol.api_keys import (
     DESCRIBE_GROUPS,
     HEARTBEAT,
     JOIN_GROUP,
+    OFFSET_COMMIT,
     OFFSET_FETCH,
     SYNC_GROUP,
 )
@@ -49,6 +52,9 @@ Answer = Callable[[bytes], None]
 _Owed = tuple[Answer, Header, list[Any], Any, Finish | None]
 """A request whose answer is still to come: who takes it, the request's header, the answers for groups that
 other partitions lead (to be merged in, W17), the request's body, and what the gate adds to its answer."""
+
+_OwedCommit = tuple[Answer, KnownCommit, bytes]
+"""The answer to a commit that was recognised: who takes it, the commit, the correlation id."""
 
 _SCREENED_ALWAYS: Final = (DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE)
 """APIs whose requests always pass the gate: their answers may tell what the client may do, with an authorizer
@@ -91,6 +97,9 @@ class Asker(Protocol):
     @property
     def holding(self) -> Holding | None:
         """Return what is known of the client, if its heartbeats may be held; None if they may not."""
+
+    commits: KnownCommits | None
+    """The commits that the client repeats; None: none was remembered."""
 
     def answer(self, frame: bytes) -> None:
         """Take an answer frame that comes later."""
@@ -167,7 +176,7 @@ class GroupServer:
         self._share = share
         self._now_ms = now_ms
         self._gate = Gate() if gate is None else gate
-        self._owed: dict[Token, _Owed] = {}
+        self._owed: dict[Token, _Owed | _OwedCommit] = {}
         self._released: dict[Token, Any] = {}
         """Answers that the replica released before its `submit` returned, by the request's token."""
         self._last_token = 0
@@ -187,6 +196,14 @@ class GroupServer:
         if response == last.response:
             return last.answer_before + frame[_CORRELATION_ID] + last.answer_behind
         return last.pack(response, frame)
+
+    def commit_again(self, known: KnownCommit, frame: bytes, answer: Answer) -> bytes | None:
+        """Answer a commit that repeats `known`, as `serve` does."""
+        token = self._last_token = self._last_token + 1
+        response = self._replica.submit(known.request(token, frame), self._now_ms())
+        if response is None:
+            return self._wait(token, (answer, known, frame[_CORRELATION_ID]))
+        return known.pack(response, frame[_CORRELATION_ID])
 
     def serve(
         self, header: Header, frame: bytes, body_offset: int, asker: Asker
@@ -210,6 +227,10 @@ class GroupServer:
                 return self._finish((answer, header, [], body, finish), None), None
         last, submit = None, self._replica.submit
         request = self._request(header, identity, body)
+        if header.api_key == OFFSET_COMMIT:
+            if finish is None:
+                request = self._learnt(asker, frame, body_offset, request)
+            return self._submit(request, (answer, header, [], body, finish), submit=submit), None
         if (
             header.api_key in (HEARTBEAT, CONSUMER_GROUP_HEARTBEAT)
             and len(frame) <= REMEMBERED_HEARTBEAT_BYTES_MAX
@@ -221,6 +242,17 @@ class GroupServer:
                 last.finish = holding.note
                 finish = _both(finish, holding.note)
         return self._submit(request, (answer, header, [], body, finish), submit=submit), last
+
+    def _learnt(self, asker: Asker, frame: bytes, body_offset: int, request: Request) -> Request:
+        """Have the connection remember a commit that is served as it came. Return the request that knows
+        it."""
+        if asker.identity.session_expires_ms:
+            return request
+        commits = asker.commits
+        if commits is None or commits.image is not self._gate.image:
+            commits = asker.commits = KnownCommits(self._gate.image)
+        known = commits.learn(frame, body_offset, request, self.counts.of(OFFSET_COMMIT))
+        return request if known is None else request._replace(body=request.body._replace(known=known))
 
     def serve_relayed(
         self, header: Header, frame: bytes, body_offset: int, identity: ClientIdentity, answer: Answer
@@ -288,15 +320,17 @@ class GroupServer:
         self.counts.count(header.api_key, refused)
         return self._encode(header, refused)
 
-    def _wait(self, token: Token, owed: _Owed) -> bytes | None:
+    def _wait(self, token: Token, owed: _Owed | _OwedCommit) -> bytes | None:
         """Note who waits for `token`, unless its answer was released while it was decided."""
         if token in self._released:
             return self._finish(owed, self._released.pop(token))
         self._owed[token] = owed
         return None
 
-    def _finish(self, owed: _Owed, response: Any) -> bytes | None:
+    def _finish(self, owed: _Owed | _OwedCommit, response: Any) -> bytes | None:
         """Return the answer's frame, or None if a thread packs it and then gives it to whoever waits."""
+        if len(owed) == 3:
+            return owed[1].pack(response, owed[2])
         answer, header, refused, body, finish = owed
         if refused:
             response = spanning.merge(header.api_key, [response, *refused], body)

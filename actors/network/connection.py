@@ -71,8 +71,7 @@ class Service(Protocol):
         """Give a held answer, if there is one: bytes came in while an answer is outstanding."""
 
     def on_closed(self, connection: Connection) -> None:
-        """Learn that the connection is gone. Called exactly once, and never for a connection that was
-        released."""
+        """Learn, exactly once, that the connection is gone; never for one that was released."""
 
 
 class Connection(asyncio.Protocol):
@@ -97,6 +96,7 @@ class Connection(asyncio.Protocol):
         "_write",
         "_write_paused",
         "active",
+        "commits",
         "holding",
         "identity",
         "sasl",
@@ -106,9 +106,9 @@ class Connection(asyncio.Protocol):
     def __init__(self, table: Table, service: Service, identity: ClientIdentity, buffered: bytes) -> None:
         self.identity = identity
         self.session: Any = None
-        """What the service keeps of this connection; the connection does not look at it."""
+        self.commits: Any = None
         self.sasl: Any = None
-        """What the service keeps of an authentication that is under way."""
+        """What the service keeps of this connection, which looks at none of the three."""
         self.holding: Any = None
         """What the service knows of a client whose heartbeats it may hold."""
         self.active = True

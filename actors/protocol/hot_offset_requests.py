@@ -135,7 +135,7 @@ def _commit_flexible(frame: bytes, at: int, *, by_id: bool) -> OffsetCommitReque
         raise Unusual
     ids = tuple(topic_ids) if by_id else None
     request: OffsetCommitRequest = _new(
-        OffsetCommitRequest, (group_id, epoch, member_id, instance_id, -1, tuple(topics), ids)
+        OffsetCommitRequest, (group_id, epoch, member_id, instance_id, -1, tuple(topics), ids, None)
     )
     return request
 

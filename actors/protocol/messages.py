@@ -6,7 +6,7 @@ of an API: a field that a version lacks has the schema's default; where behaviou
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
@@ -118,6 +118,9 @@ class OffsetCommitRequest(NamedTuple):
     topics: tuple[tuple[str, Sequence[CommittedRow]], ...]
     topic_ids: tuple[bytes, ...] | None = None
     """The id of each of `topics`, whose names are "" then: version 10 names topics by id."""
+    known: Any = None
+    """What is remembered of commits that differ from this one in offsets and leader epochs alone
+    (`actors.coordinator.offsets.known`); None: nothing."""
 
 
 class OffsetCommitResponse(NamedTuple):

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
-from operator import add
+from operator import add, lt
 from typing import Any, Final
 
 from actors.protocol.messages import NO_ERROR, CommittedRow, FetchedRow
@@ -92,6 +92,35 @@ def are_of_the_same(rows: bytes, others: bytes) -> bool:
         and rows[1::16] == others[1::16]
         and rows[0::16] == others[0::16]
     )
+
+
+@lru_cache(maxsize=LAYOUTS_MAX)
+def _bits(count: int) -> tuple[int, int, int]:
+    """Return, of so many rows as one number, the bits of the partitions, those of the offsets without their
+    signs, and the signs."""
+    parts = (b"\xff\xff\xff\xff" + bytes(12), bytes(4) + b"\x7f" + b"\xff" * 7 + bytes(4))
+    partitions, offsets = (int.from_bytes(part * count, "big") for part in parts)
+    return partitions, offsets, int.from_bytes((bytes(4) + b"\x80" + bytes(11)) * count, "big")
+
+
+def goes_back(rows: bytes, before: bytes) -> bool | None:
+    """Return whether an offset of the rows is lower than the one before; None if these are not of the same
+    partitions in the same order.
+
+    All rows are subtracted at once: each offset borrows from its own sign bit if it is the lower one.
+    """
+    if len(rows) != len(before):
+        return None
+    count = len(rows) // ROW_BYTES
+    if count > ROWS_AT_ONCE_MAX:
+        return any(map(lt, offsets_of(rows), offsets_of(before))) if are_of_the_same(rows, before) else None
+    partitions, offsets, signs = _bits(count)
+    new, old = int.from_bytes(rows, "big"), int.from_bytes(before, "big")
+    if (new ^ old) & partitions:
+        return None
+    if (new | old) & signs:
+        return any(map(lt, offsets_of(rows), offsets_of(before)))
+    return ((new & offsets | signs) - (old & offsets)) & signs != signs
 
 
 class Layout:

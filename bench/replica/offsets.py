@@ -1,5 +1,9 @@
 """What a commit and a fetch of offsets cost a replica, and what an offset takes in its memory, in process.
 
+Where a leader gets a few requests a second, its caches are cold, and a call costs several times what it does
+here: so calls are counted, too, those of Python functions and those of functions in C. They do not depend on
+what else the machine does.
+
 A leader gets OffsetCommit and OffsetFetch as frames, each in a turn of its own, and its log commits at once;
 a follower applies the same entries. Sockets, Raft and the journal are not measured here. Times are CPU times
 of the process, each the least of several rounds, so that what else runs on the machine disturbs little.
@@ -9,11 +13,14 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import sys
 import time
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import count, cycle, islice
+from types import FrameType
 from typing import Any, Final, NamedTuple
 
 from actors.catalog.headers import parse_header
@@ -22,9 +29,11 @@ from actors.ground import records
 from actors.ground.features import GROUPD_VERSION, Features
 from actors.ground.identity import ClientIdentity
 from actors.ground.image import MetadataImage, TopicImage
+from actors.ground.limits import KNOWN_COMMITS_MAX
 from actors.ground.release import LEVEL_MAX
 from actors.ground.settings import GroupSettings
 from actors.leader.group_server import GroupServer, Share
+from actors.leader.known_commits import KnownCommits
 from actors.protocol.partitioning import Partitioning
 from actors.replica.replica import RecordType, Replica
 from cluster.cli.common import console
@@ -36,7 +45,7 @@ COMMITTED: Final = (1, 10, 100)
 FETCHED: Final = 100
 MEMORY_OF: Final = (1, 10, 100, 1_000)
 """How many partitions of its topic a group has committed when its memory is measured."""
-GROUPS: Final = 64
+GROUPS: Final = KNOWN_COMMITS_MAX
 ROUNDS: Final = 15
 REQUESTS: Final = 512
 """How many requests a round has."""
@@ -46,10 +55,22 @@ TOPIC: Final = "orders"
 PARTITIONS: Final = max(MEMORY_OF)
 
 
+class Calls(NamedTuple):
+    """How many calls one request is."""
+
+    python: int
+    c: int
+
+    def __str__(self) -> str:
+        return f"{self.python} + {self.c}"
+
+
 class Costs(NamedTuple):
     """The CPU of one request in microseconds."""
 
     name: str
+    calls: Calls
+    """The leader's calls, from the request's bytes to those of the answer."""
     leader_us: float
     follower_us: float | None = None
     """It is None if the request writes nothing."""
@@ -67,10 +88,11 @@ class Memory(NamedTuple):
 
 
 class _Line:
-    """A client's connection, whose answers nobody reads."""
+    """The clients' connection, whose answers nobody reads."""
 
     identity = ClientIdentity("/10.1.2.3", "10.1.2.3:1")
     holding = None
+    commits: KnownCommits | None = None
 
     def answer(self, frame: bytes) -> None:
         pass
@@ -84,9 +106,11 @@ class Pair:
     term = 1
     pending_bytes = 0
 
-    def __init__(self) -> None:
+    def __init__(self, *, knows: bool = True) -> None:
+        """Make a pair whose leader `knows` commits that are repeated, or decodes each of them."""
         self.entries: list[bytes] = []
         self._line = _Line()
+        self._knows = knows
         self.leader, self.follower = self._replica(), self._replica()
         self._server = GroupServer(self.leader, Share(0, lambda: Partitioning(1)), lambda: NOW_MS)
         self.leader.log = self
@@ -114,8 +138,13 @@ class Pair:
 
     def serve(self, frame: bytes) -> None:
         """Serve one request in a turn of its own."""
-        header, body_offset = parse_header(frame)
-        self._server.serve(header, frame, body_offset, self._line)
+        commits = self._line.commits
+        known = commits.find(frame) if self._knows and commits is not None else None
+        if known is not None:
+            self._server.commit_again(known, frame, self._line.answer)
+        else:
+            header, body_offset = parse_header(frame)
+            self._server.serve(header, frame, body_offset, self._line)
         self.leader.flush()
         while self._index < len(self.entries):
             self._index += 1
@@ -173,11 +202,12 @@ def measure() -> list[Costs]:
     gc.collect()
     gc.freeze()
     costs = [_commits(partitions) for partitions in COMMITTED]
+    costs += [_commits(partitions, knows=False) for partitions in COMMITTED]
     return [*costs, _fetches()]
 
 
-def _commits(partitions: int) -> Costs:
-    pair = Pair()
+def _commits(partitions: int, *, knows: bool = True) -> Costs:
+    pair = Pair(knows=knows)
     leader_us, follower_us, sizes = [], [], []
     for number in range(ROUNDS):
         frames = [commit_frame(group, partitions, number) for group in range(GROUPS)]
@@ -186,7 +216,9 @@ def _commits(partitions: int) -> Costs:
         follower_us.append(_us(pair.follow))
         sizes.append(sum(map(len, pair.entries)) / REQUESTS)
         pair.forget()
-    return Costs(f"OffsetCommit of {partitions}", min(leader_us), min(follower_us), min(sizes))
+    calls = _calls(partial(pair.serve, some[-1]))
+    name = f"OffsetCommit of {partitions}" + ("" if knows else ", new")
+    return Costs(name, calls, min(leader_us), min(follower_us), min(sizes))
 
 
 def _fetches() -> Costs:
@@ -195,7 +227,21 @@ def _fetches() -> Costs:
         pair.serve(commit_frame(group, FETCHED, 0))
     some = list(islice(cycle([fetch_frame(group, FETCHED) for group in range(GROUPS)]), REQUESTS))
     fetched_us = [_us(partial(pair.serve_all, some)) for _ in range(ROUNDS)]
-    return Costs(f"OffsetFetch of {FETCHED}", min(fetched_us))
+    return Costs(f"OffsetFetch of {FETCHED}", _calls(partial(pair.serve, some[-1])), min(fetched_us))
+
+
+def _calls(work: Callable[[], Any]) -> Calls:
+    """Count the calls of `work`, which calls one function that does all of it."""
+    counted: Counter[str] = Counter()
+
+    def count_call(frame: FrameType, event: str, function: Any) -> None:
+        counted[event] += 1
+
+    sys.setprofile(count_call)
+    work()
+    sys.setprofile(None)
+    # The bench's own: its function, and the end of the profile.
+    return Calls(counted["call"] - 1, counted["c_call"] - 1)
 
 
 def _us(work: Callable[[], Any]) -> float:
@@ -249,10 +295,11 @@ def _frames(each: int, groups: int) -> Iterator[bytes]:
 def main() -> None:
     """Print the figures as tables."""
     table = Table(title="CPU of one request, in microseconds")
-    for column in ("request", "leader", "follower", "bytes of log"):
+    for column in ("request", "calls (Python + C)", "leader", "follower", "bytes of log"):
         table.add_column(column, justify="right")
     for costs in measure():
-        table.add_row(costs.name, *("-" if each is None else f"{each:,.1f}" for each in costs[1:]))
+        figures = ("-" if each is None else f"{each:,.1f}" for each in costs[2:])
+        table.add_row(costs.name, str(costs.calls), *figures)
     console.print(table)
     table = Table(title="Bytes of memory for each offset")
     for column in ("a group's offsets of a topic", "follower", "leader"):

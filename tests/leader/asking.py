@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from actors.ground.identity import ClientIdentity
+from actors.leader.known_commits import KnownCommits
 
 
-class Line(NamedTuple):
+@dataclass(slots=True)
+class Line:
     """A connection whose client is `identity`, which gives `answer` the answers that come later."""
 
     identity: ClientIdentity
     answer: Callable[[bytes], None]
     holding: None = None
     """It is None because no heartbeat of this client is held."""
+    commits: KnownCommits | None = None

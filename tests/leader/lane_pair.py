@@ -116,6 +116,8 @@ class Server:
         self.partition = _Partition(spec, 0, 0, outside)
         self.replica = self.partition._host.replica
         self.clients = self.partition._clients
+        if not has_lane:
+            self.clients._known_commit = _nothing  # type: ignore[method-assign]
         self.log = LeasedLog()
         self.lead()
 
@@ -194,8 +196,12 @@ class Client:
             sock.close()
 
 
+def _nothing(connection: Connection, frame: bytes) -> None:
+    return None
+
+
 class Pair:
-    """The server with the lane, and the one without."""
+    """The server with the lane, and the one without, which knows no commits either."""
 
     def __init__(self, directory: Path) -> None:
         self.servers = tuple(

@@ -37,7 +37,7 @@ class Mess:
                 *(self.beat, self.spoil, self.pieces, self.several, self.commit, self.rejoin, self.leave),
                 *(self.hang_up, self.wait, self.silence, self.image, self.acls, self.lease, self.fall),
             ),
-            (60, 3, 4, 4, 5, 2, 1, 2, 12, 1, 1, 1, 2, 1),
+            (60, 3, 4, 4, 12, 2, 1, 2, 12, 1, 1, 1, 2, 1),
         )[0]
         await happens(member)
         for each in self.members:
@@ -74,7 +74,9 @@ class Mess:
 
     async def commit(self, member: Member) -> None:
         epoch = member.generation if isinstance(member, ClassicMember) else member.epoch
-        committed = {"committed_offset": 7, "committed_leader_epoch": -1, "committed_metadata": None}
+        text = self.chance.choice((None, "", "", "", "here"))
+        numbers = {"committed_offset": self.chance.randrange(9), "committed_leader_epoch": -1}
+        committed = {**numbers, "committed_metadata": text}
         frame = member.frame(
             "offset_commit",
             8,

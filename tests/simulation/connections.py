@@ -1,4 +1,4 @@
-"""The clients' connections to one process, with held heartbeats and the lane as
+"""The clients' connections to one process, with held heartbeats, the lane and known commits as
 actors/leader/client_service.py has them.
 
 Half of the members are of software whose heartbeats may be held, and those of the others are repeated by the
@@ -12,6 +12,7 @@ from typing import Any
 from actors.leader.held_heartbeats import HeldHeartbeats, HoldEnd, Holding
 from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
 from tests.simulation.asked import Asked
+from tests.simulation.known_commits import KnownCommits
 from tests.simulation.lane import Lane
 from tests.simulation.parts import Process
 
@@ -27,6 +28,7 @@ class Connections:
         self._holdings: dict[str, Holding | None] = {}
         """What holds the heartbeats of each client; it is None for a client whose heartbeats are not held."""
         self.lane: Lane | None = None
+        self._known: KnownCommits | None = None
         self._owed: dict[int, Holding] = {}
         """The holding of each heartbeat whose answer comes later, by its token."""
 
@@ -34,6 +36,7 @@ class Connections:
         """Begin to hold and to repeat heartbeats of this replica's clients."""
         process = self._process
         self.lane = Lane(process, replica)
+        self._known = KnownCommits(process, replica)
         self._held = HeldHeartbeats(
             replica, self._give, process.now_ms, HELD_CLIENTS, spacing_ms_min=SPACING_MS_MIN
         )
@@ -43,6 +46,8 @@ class Connections:
     def submit(self, asked: Asked) -> Any:
         """Submit a request. Returns the answer, or None if it comes later."""
         process, request = self._process, asked.request
+        if self._known is not None:
+            request = self._known.recognised(request)
         holding = self._holding(asked.client.name)
         if holding is None and self.lane is not None:
             return self.lane.submit(asked.client.name, request)

@@ -117,17 +117,25 @@ class Member(Client):
     def _commit(self) -> Step:
         """Commit for all that is owned; a refusal says what to do next, and so will the next heartbeat."""
         if self.owned:
-            self._serial += 1
-            offsets = dict.fromkeys(self.owned, (self._serial, f"{self.name}-{self._serial}"))
-            yield from self.once(commit_ask(self.group_id, offsets, self.epoch, self._fake.member_id))
+            yield from self.once(self._commit_ask())
+
+    def _commit_ask(self) -> Ask:
+        """Make a commit for all that is owned. Those without metadata are known after the first."""
+        self._serial += 1
+        text = f"{self.name}-{self._serial}" if self._serial % 3 == 0 else ""
+        offsets = dict.fromkeys(self.owned, (self._serial, text))
+        return commit_ask(self.group_id, offsets, self.epoch, self._fake.member_id)
 
     def _leave(self) -> Step:
-        """The member leaves, and comes back as another one."""
+        """The member leaves, and comes back as another one. It may have one more commit under way."""
+        late = self._commit_ask() if self.owned else None
         asked = self._fake.leave()
         assert asked is not None, "it is well"
         self._fake.lose()
         self.is_settled = False
         yield from self.once(self._request(asked))
+        if late is not None:
+            yield from self.once(late)
         yield AWAY_S
 
     def _request(self, asked: Asked) -> Ask:

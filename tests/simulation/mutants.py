@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 from storage.raft.raft import Raft
 from tests.simulation import (
+    mutants_commits,
     mutants_elections,
     mutants_following,
     mutants_journal,
@@ -41,6 +42,7 @@ MODULES: Final = (
     mutants_journal,
     mutants_turn,
     mutants_lane,
+    mutants_commits,
 )
 
 

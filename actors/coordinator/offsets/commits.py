@@ -15,15 +15,16 @@ from typing import Any, NamedTuple, TypeVar
 from kio.schema.errors import ErrorCode
 
 from actors.catalog import group_refusals
-from actors.coordinator.ground import simple_groups
 from actors.coordinator.ground.area import Area
 from actors.coordinator.ground.group_offsets import NO_OFFSETS, GroupOffsets
 from actors.coordinator.ground.kind import kind_of
 from actors.coordinator.ground.refusals import coordinator_error
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.offsets import delete as offsets_delete
+from actors.coordinator.offsets import known as offsets_known
 from actors.coordinator.offsets import store as offsets_store
 from actors.coordinator.offsets import tallies as commit_tallies
+from actors.coordinator.offsets.checks import check_commit
 from actors.coordinator.offsets.delete import NO_TOPIC_ID, partition_count
 from actors.coordinator.offsets.pending import pending_of
 from actors.coordinator.offsets.reading import (
@@ -55,8 +56,6 @@ from actors.protocol.requests import TOPIC_IDS_SINCE
 
 MANY = 2
 """The number of partitions of a topic from which they are looked for among packed rows first."""
-GROUP_ID_NOT_FOUND_VERSION = 9
-"""The first OffsetCommit version that knows GROUP_ID_NOT_FOUND (O2)."""
 _Topic = TypeVar("_Topic", str, bytes)
 _Error = tuple[int, ErrorCode]
 """(partition, its error)"""
@@ -71,6 +70,17 @@ _new: Any = tuple.__new__
 def commit(state: ShardState, request: Request, now_ms: int) -> Result:
     """OffsetCommit. A topic or partition that does not exist gets error 3 (or 100), the rest is committed
     (W12)."""
+    known = request[5][7]
+    if known is None:
+        return _decided(state, request, now_ms)
+    found = offsets_known.again(state, request, now_ms)
+    if found is None:
+        found = _decided(state, request, now_ms)
+        offsets_known.remember(state, request, found)
+    return found
+
+
+def _decided(state: ShardState, request: Request, now_ms: int) -> Result:
     body: OffsetCommitRequest = request.body
     if body.topic_ids is not None:
         return _commit_by_id(state, request, now_ms)
@@ -79,7 +89,7 @@ def commit(state: ShardState, request: Request, now_ms: int) -> Result:
     found = written(state, body, now_ms)
     if found is None:
         return _commit_what_exists(state, request, now_ms)
-    _validate_commit(state, request, now_ms)
+    check_commit(state, request, now_ms)
     records, topics, count = found
     state.offset_counts["commits"] += count
     back = commit_tallies.count(state, body, records, count, now_ms)
@@ -140,7 +150,7 @@ def _attempt(
     """Commit what exists of a request. If the group refuses it, the rest still has its own errors: Kafka
     sorts that out before the coordinator sees the request."""
     try:
-        result = commit(state, request, now_ms)
+        result = _decided(state, request, now_ms)
         records, answer, events = result.records, result.replies[0].body, list(result.events)
     except GroupError as error:
         records, answer, events = (
@@ -158,24 +168,6 @@ def _merged(wrong: dict[_Topic, list[_Error]], answered: _Answered[_Topic]) -> _
     for topic, errors in answered:
         wrong.setdefault(topic, []).extend(errors)
     return tuple((topic, tuple(errors)) for topic, errors in wrong.items())
-
-
-def _validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
-    """Raise GroupError unless the group takes commits from this member (O1, O2, O3, O6)."""
-    body: OffsetCommitRequest = request.body
-    group_id = body.group_id
-    kind = kind_of(state, group_id)
-    if kind is not None:
-        kind.validate_commit(state, request, now_ms)
-    elif body.generation_id_or_member_epoch < 0:
-        return
-    elif simple_groups.exists(state, group_id):
-        # A simple group is an empty group: it has no generation and no member that could name one.
-        raise GroupError(ErrorCode.unknown_member_id)
-    elif request.api_version >= GROUP_ID_NOT_FOUND_VERSION:
-        raise GroupError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
-    else:
-        raise GroupError(ErrorCode.illegal_generation)
 
 
 def _committed(request: Request, topics: _Answered[str]) -> Result:

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
-from operator import lt
 from typing import Any
 
-from actors.coordinator.ground.group_offsets import GroupOffsets, place_of
+from actors.coordinator.ground.group_offsets import GroupOffsets
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.ground.volatile import FoundBefore
 from actors.coordinator.told.events import CommitRegressed, Commits
 from actors.ground.contract import Record
 from actors.ground.records import OFFSET_COMMIT, OFFSET_ROWS, OffsetCommitValue, OffsetRows
 from actors.protocol.messages import OffsetCommitRequest
-from actors.protocol.offset_rows import offsets_of, partitions_of
+from actors.protocol.offset_rows import goes_back, offsets_of, partitions_of
 
 TOLD_MAX = 100
 """How many of the offsets that go back in one commit are told; all are counted."""
@@ -65,12 +64,16 @@ def count(
 def _go_back(state: ShardState, committed: GroupOffsets, topic: str, block: OffsetRows) -> bool:
     """Whether an offset of a block goes back. What it replaces is left for its apply."""
     rows = block[0]
-    blocks = committed.rows.get(topic)
-    place = -1 if blocks is None else place_of(blocks, rows)
-    if blocks is None or place < 0:
-        return any(_back(committed, topic, partitions_of(rows), offsets_of(rows)))
-    state.found_before = _new(FoundBefore, (block, blocks, place))
-    return any(map(lt, offsets_of(rows), offsets_of(blocks[place][0])))
+    blocks = committed.rows.get(topic, ())
+    first = rows[:4]
+    for place, before in enumerate(blocks):
+        if before[0][:4] == first:  # no other block has this partition
+            is_back = goes_back(rows, before[0])
+            if is_back is None:
+                break
+            state.found_before = _new(FoundBefore, (block, blocks, place))
+            return is_back
+    return any(_back(committed, topic, partitions_of(rows), offsets_of(rows)))
 
 
 def _back(

@@ -25,6 +25,7 @@ from actors.ground.records import PENDING_TXN_OFFSET, PRODUCER_MARKER, TRANSACTI
 from actors.leader.hand_over import MoveInterruptedError, pieces
 from actors.protocol.api_keys import WRITE_TXN_MARKERS
 from actors.protocol.messages import NO_ERROR
+from tests.simulation.mutants_commits import decided_of
 from tests.simulation.parts import Process
 from tests.simulation.split.controller import MOVE, Controller
 from tests.simulation.split.halves import CHILD, PARENT, PARTITIONS
@@ -43,6 +44,15 @@ class ServesAfterTheSeal(CoordinatorShard):
 
     def handle(self, request: Request, now_ms: int) -> Result:
         return super().handle(request, now_ms) if self.state.is_closed else self._decided(request, now_ms)
+
+
+class KnowsGroupsThatHaveMoved(CoordinatorShard):
+    """A commit that is known is served no more either, once its group has moved."""
+
+    def handle(self, request: Request, now_ms: int) -> Result:
+        if decided_of(request) is None or self.state.is_closed:
+            return super().handle(request, now_ms)
+        return self._decided(request, now_ms)
 
 
 class LetsTimersGoOn(CoordinatorShard):
@@ -174,6 +184,7 @@ async def _give(copied: list[list[tuple[Any, Any]]], tell: Any, epoch: int) -> N
 SHARDS: Final = (
     ServesBeforeTheEnd,
     ServesAfterTheSeal,
+    KnowsGroupsThatHaveMoved,
     LetsTimersGoOn,
     MarksTheParentAlone,
     TakesMarkersThatTheChildHasNot,
