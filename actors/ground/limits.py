@@ -104,10 +104,10 @@ LOG_FILES_MAX = 3
 
 REMEMBERED_HEARTBEAT_BYTES_MAX = 512
 """The largest heartbeat that a connection remembers, so that the next one need not be decoded."""
-KNOWN_COMMITS_MAX = 16
+KNOWN_REQUESTS_MAX = 16
 """How many commits a connection remembers, so that the next ones are not decoded: several members may share
 one."""
-KNOWN_COMMIT_BYTES_MAX = 64 * 1_024
+KNOWN_REQUEST_BYTES_MAX = 64 * 1_024
 """How many bytes all of them have together; each byte is remembered twice."""
 LANE_CONNECTIONS_MAX = 20_000
 """How many connections of one leader may have their heartbeats repeated: a kilobyte each."""

@@ -23,7 +23,6 @@ from actors.ground.identity import TIER, ClientIdentity
 from actors.ground.topic_names import INTERNAL_TOPICS
 from actors.leader.group_server import ElsewhereError, GroupServer
 from actors.leader.held_heartbeats import HeldHeartbeats, HoldEnd
-from actors.leader.known_commits import KnownCommit, KnownCommits
 from actors.leader.known_tier import KnownTier
 from actors.leader.offsets_feed import OffsetsFeed
 from actors.leader.warm_kernels import WarmKernels
@@ -132,8 +131,11 @@ class ClientService:
                 if self.lane is not None:
                     self.lane.repeated(connection, last, answered)
                 return answered  # nothing was decided, so there is nothing to commit
-        elif (known := self._known_commit(connection, frame)) is not None:
-            answered = self._server.commit_again(known, frame, connection.answer)
+        elif (
+            connection.known is not None
+            and (known := connection.known.find(frame, self._known.image)) is not None
+        ):
+            answered = self._server.again(known, frame, connection.answer)
             if answered is not None:
                 self._host.arm()  # as below
         else:
@@ -162,13 +164,6 @@ class ClientService:
                 return answered
             self._host.wake()  # to commit what was decided
         return answered
-
-    def _known_commit(self, connection: Connection, frame: bytes) -> KnownCommit | None:
-        """Return the commit that this frame repeats."""
-        commits: KnownCommits | None = connection.commits
-        if commits is None or commits.image is not self._known.image:
-            return None
-        return commits.find(frame)
 
     def on_more(self, connection: Connection) -> None:
         """End the hold of a connection that sends more: a client that asks something else must not wait for

@@ -4,8 +4,8 @@ A frame comes from a client's own connection (handed over by the broker) or rela
 broker. This module knows tokens and wire versions; the replica decides, the connections carry.
 
 A member's steady heartbeats differ in nothing but the correlation id, and so do their answers: a connection's
-last heartbeat is remembered decoded, its answer packed (`LastHeartbeat`). So are its commits
-(`actors.leader.known_commits`).
+last heartbeat is remembered decoded, its answer packed (`LastHeartbeat`). So are its commits and fetches
+(`actors.leader.known_requests`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from actors.ground.contract import Request, Token
 from actors.ground.identity import ClientIdentity
 from actors.ground.limits import MEMBER_FRAME_BYTES_MAX, REMEMBERED_HEARTBEAT_BYTES_MAX
 from actors.leader.held_heartbeats import Holding
-from actors.leader.known_commits import KnownCommit, KnownCommits
+from actors.leader.known_requests import KnownCommit, KnownFetch, KnownRequests
 from actors.leader.large_answers import Beside, is_large, take_apart
 from actors.metrics.counts import ApiCounts, RequestCounts
 from actors.protocol.api_keys import (
@@ -59,6 +59,8 @@ _OwedCommit = tuple[Answer, KnownCommit, bytes]
 _SCREENED_ALWAYS: Final = (DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE)
 """APIs whose requests always pass the gate: their answers may tell what the client may do, with an authorizer
 or without."""
+_KNOWN: Final = (OFFSET_COMMIT, OFFSET_FETCH)
+"""APIs whose requests are recognised when they are repeated."""
 _RECORDED: Final = (JOIN_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT)
 """APIs whose requests become part of one member's record, so that their frames are bounded."""
 _CORRELATION_ID: Final = slice(4, 8)
@@ -98,8 +100,8 @@ class Asker(Protocol):
     def holding(self) -> Holding | None:
         """Return what is known of the client, if its heartbeats may be held; None if they may not."""
 
-    commits: KnownCommits | None
-    """The commits that the client repeats; None: none was remembered."""
+    known: KnownRequests | None
+    """The commits and fetches that the client repeats; None: none was remembered."""
 
     def answer(self, frame: bytes) -> None:
         """Take an answer frame that comes later."""
@@ -197,9 +199,14 @@ class GroupServer:
             return last.answer_before + frame[_CORRELATION_ID] + last.answer_behind
         return last.pack(response, frame)
 
-    def commit_again(self, known: KnownCommit, frame: bytes, answer: Answer) -> bytes | None:
-        """Answer a commit that repeats `known`, as `serve` does."""
+    def again(self, known: KnownCommit | KnownFetch, frame: bytes, answer: Answer) -> bytes | None:
+        """Answer a request that repeats `known`, as `serve` does."""
         token = self._last_token = self._last_token + 1
+        if isinstance(known, KnownFetch):
+            request = known.request(token)
+            header = Header(request[1], request[2], _correlation_id(frame), request[3])
+            owed: _Owed = (answer, header, [], request[5], known.finish)
+            return self._submit(request, owed, submit=self._replica.submit)
         response = self._replica.submit(known.request(token, frame), self._now_ms())
         if response is None:
             return self._wait(token, (answer, known, frame[_CORRELATION_ID]))
@@ -227,9 +234,8 @@ class GroupServer:
                 return self._finish((answer, header, [], body, finish), None), None
         last, submit = None, self._replica.submit
         request = self._request(header, identity, body)
-        if header.api_key == OFFSET_COMMIT:
-            if finish is None:
-                request = self._learnt(asker, frame, body_offset, request)
+        if header.api_key in _KNOWN:
+            request = self._learnt(asker, frame, body_offset, request, finish)
             return self._submit(request, (answer, header, [], body, finish), submit=submit), None
         if (
             header.api_key in (HEARTBEAT, CONSUMER_GROUP_HEARTBEAT)
@@ -243,16 +249,22 @@ class GroupServer:
                 finish = _both(finish, holding.note)
         return self._submit(request, (answer, header, [], body, finish), submit=submit), last
 
-    def _learnt(self, asker: Asker, frame: bytes, body_offset: int, request: Request) -> Request:
-        """Have the connection remember a commit that is served as it came. Return the request that knows
-        it."""
+    def _learnt(
+        self, asker: Asker, frame: bytes, body_offset: int, request: Request, finish: Finish | None
+    ) -> Request:
+        """Have the connection remember a commit or a fetch. Return the request, which knows that."""
         if asker.identity.session_expires_ms:
             return request
-        commits = asker.commits
-        if commits is None or commits.image is not self._gate.image:
-            commits = asker.commits = KnownCommits(self._gate.image)
-        known = commits.learn(frame, body_offset, request, self.counts.of(OFFSET_COMMIT))
-        return request if known is None else request._replace(body=request.body._replace(known=known))
+        requests = asker.known
+        if requests is None or requests.image is not self._gate.image:
+            requests = asker.known = KnownRequests(self._gate.image)
+        if request.api_key == OFFSET_FETCH:
+            requests.learn_fetch(frame, request, finish)
+        elif finish is None:
+            known = requests.learn_commit(frame, body_offset, request, self.counts.of(OFFSET_COMMIT))
+            if known is not None:
+                return request._replace(body=request.body._replace(known=known))
+        return request
 
     def serve_relayed(
         self, header: Header, frame: bytes, body_offset: int, identity: ClientIdentity, answer: Answer
@@ -282,6 +294,8 @@ class GroupServer:
         owed = self._owed.pop(token, None)
         if owed is None:
             self._released[token] = response  # it came while `submit` still decides the request
+        elif len(owed) == 3:
+            owed[0](owed[1].pack(response, owed[2]))
         else:
             answered = self._finish(owed, response)
             if answered is not None:

@@ -96,9 +96,9 @@ class Connection(asyncio.Protocol):
         "_write",
         "_write_paused",
         "active",
-        "commits",
         "holding",
         "identity",
+        "known",
         "sasl",
         "session",
     )
@@ -106,7 +106,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, table: Table, service: Service, identity: ClientIdentity, buffered: bytes) -> None:
         self.identity = identity
         self.session: Any = None
-        self.commits: Any = None
+        self.known: Any = None
         self.sasl: Any = None
         """What the service keeps of this connection, which looks at none of the three."""
         self.holding: Any = None

@@ -1,4 +1,4 @@
-"""The layout of an OffsetCommit: where its offsets stand, and what else its bytes are.
+"""The layout of a frame, of an OffsetCommit above all: where its offsets stand, and what else its bytes are.
 
 The commits of one member differ in the correlation id, in offsets and in leader epochs alone, as long as it
 commits the same partitions and none has metadata. So the next one is recognised by its bytes, and its rows
@@ -35,7 +35,7 @@ _REPLACED: Final = "\ufffd"
 Spans = tuple[tuple[int, int], ...]
 
 
-class CommitLayout(NamedTuple):
+class FrameLayout(NamedTuple):
     """What is the same in all frames of a layout. Frames are numbers here, their first byte the lowest: one
     operation then looks at all bytes."""
 
@@ -46,11 +46,11 @@ class CommitLayout(NamedTuple):
     fixed: int
     """What those bits are."""
     spans: Spans
-    """Where the rows of each topic begin and end."""
+    """Where the rows of each topic begin and end, in a commit."""
 
 
-def is_of(layout: CommitLayout, frame: bytes) -> bool:
-    """Whether a frame is of a layout: then it is decoded as the one that it was learnt from, offsets, leader
+def is_of(layout: FrameLayout, frame: bytes) -> bool:
+    """Whether a frame is of a layout: then it says what the one said that it was learnt from, offsets, leader
     epochs and correlation id apart."""
     return len(frame) == layout[0] and int.from_bytes(frame, "little") & layout[1] == layout[2]
 
@@ -65,7 +65,7 @@ def rows_at(frame: bytes, begin: int, end: int) -> bytes:
 
 def layout_of_commit(
     frame: bytes, body_offset: int, api_version: int, body: OffsetCommitRequest
-) -> CommitLayout | None:
+) -> FrameLayout | None:
     """Return the layout of a frame in which `body` was read; None if not all of its rows can be told from the
     rest: one of them has metadata, or bytes stand behind the request."""
     if api_version < COMMIT_LEADER_EPOCH_SINCE or not body.topics:
@@ -94,7 +94,13 @@ def layout_of_commit(
     if at + wire.tags != len(frame):
         return None
     mask = _mask(len(frame), tuple(spans))
-    return CommitLayout(len(frame), mask, int.from_bytes(frame, "little") & mask, tuple(spans))
+    return FrameLayout(len(frame), mask, int.from_bytes(frame, "little") & mask, tuple(spans))
+
+
+def layout_without_rows(frame: bytes) -> FrameLayout:
+    """Return the layout of frames that differ in the correlation id alone."""
+    mask = _mask(len(frame), ())
+    return FrameLayout(len(frame), mask, int.from_bytes(frame, "little") & mask, ())
 
 
 def _texts(body: OffsetCommitRequest) -> Iterator[str]:

@@ -7,7 +7,8 @@ one length, packed by one call, or there already (`offset_rows`).
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from kio.schema.errors import ErrorCode
 
 from actors.protocol.hot_answers import NO_TAGS, NO_THROTTLE, framed, framed_flexible
 from actors.protocol.messages import FetchedGroup, FetchedRow, OffsetCommitResponse, OffsetFetchResponse
-from actors.protocol.offset_rows import ROWS_AT_ONCE_MAX, FetchedRows, FineRows, repeated, spaced
+from actors.protocol.offset_rows import ROW_BYTES, ROWS_AT_ONCE_MAX, FetchedRows, FineRows, repeated, spaced
 from actors.protocol.wire import compact_string, legacy_string, uvarint
 
 ROWS_AT_ONCE_MIN: Final = 4
@@ -36,10 +37,14 @@ _ROW_FIELDS: Final = 5
 """How many fields a FetchedRow has; the constants above are the places of three of them."""
 _ERROR_TAGS: Final = struct.Struct(">hB")
 
-_EMPTY_METADATA_FLEXIBLE: Final = b"\1\0\0\0"
+_NOTHING_ELSE: Final = b"\1\0\0\0"
 """What stands behind a leader epoch if there is no metadata, no error and no tag: a compact length counts
 itself."""
 _EMPTY_METADATA_LEGACY: Final = b"\0\0\0\0"
+
+NAMES_MAX: Final = 256
+"""How many names of topics are remembered as they stand on the wire."""
+_name = lru_cache(maxsize=NAMES_MAX)(compact_string)
 
 _Topic = tuple[str, Sequence[tuple[int, ErrorCode]]]
 _Fetched = tuple[tuple[str, Sequence[FetchedRow]], ...]
@@ -121,8 +126,6 @@ def _plain_rows(rows: Sequence[FetchedRow], *, with_leader_epoch: bool) -> bytes
 
 
 def _fetched_rows_flexible(rows: Sequence[FetchedRow]) -> bytes:
-    if type(rows) is FetchedRows:
-        return spaced(rows.data, _EMPTY_METADATA_FLEXIBLE)
     plain = _plain_rows(rows, with_leader_epoch=True)
     if plain is not None:
         flexible = bytearray(plain)
@@ -140,39 +143,35 @@ def _fetched_rows_flexible(rows: Sequence[FetchedRow]) -> bytes:
     return b"".join(pieces)
 
 
-def _fetched_flexible(topics: _Fetched, names: Iterable[bytes]) -> list[bytes]:
-    """Return the pieces of these topics. `names` has each topic's name or its id as it stands on the wire."""
+def _fetched_flexible(group: FetchedGroup, ids: Sequence[bytes] | None) -> list[bytes]:
+    """Return the pieces of a group's topics, each behind its id, or its name if there are no `ids`."""
+    topics = group.topics
     pieces = [uvarint(len(topics) + 1)]
-    for name, (_, rows) in zip(names, topics, strict=True):
-        pieces += (name, uvarint(len(rows) + 1), _fetched_rows_flexible(rows), NO_TAGS)
+    for at, (name, rows) in enumerate(topics):
+        named = _name(name) if ids is None else ids[at]
+        if type(rows) is FetchedRows:
+            data = rows.data
+            pieces += (named, uvarint(len(data) // ROW_BYTES + 1), spaced(data, _NOTHING_ELSE), NO_TAGS)
+        else:
+            pieces += (named, uvarint(len(rows) + 1), _fetched_rows_flexible(rows), NO_TAGS)
     return pieces
-
-
-def _names(group: FetchedGroup) -> Iterable[bytes]:
-    return (compact_string(name) for name, _ in group.topics)
-
-
-def _ids(group: FetchedGroup) -> Iterable[bytes]:
-    return group.topic_ids or ()
 
 
 def offset_fetch_ids(correlation_id: int, body: OffsetFetchResponse) -> bytes:
     """Pack the answer of OffsetFetch 10, which has topic ids in the place of names."""
-    return _fetched_groups(correlation_id, body, _ids)
+    return _fetched_groups(correlation_id, body, by_id=True)
 
 
 def offset_fetch_groups(correlation_id: int, body: OffsetFetchResponse) -> bytes:
     """Pack the answer of OffsetFetch 8 or 9."""
-    return _fetched_groups(correlation_id, body, _names)
+    return _fetched_groups(correlation_id, body, by_id=False)
 
 
-def _fetched_groups(
-    correlation_id: int, body: OffsetFetchResponse, names_of: Callable[[FetchedGroup], Iterable[bytes]]
-) -> bytes:
+def _fetched_groups(correlation_id: int, body: OffsetFetchResponse, *, by_id: bool) -> bytes:
     pieces = [uvarint(len(body.groups) + 1)]
     for group in body.groups:
         pieces.append(compact_string(group.group_id))
-        pieces += _fetched_flexible(group.topics, names_of(group))
+        pieces += _fetched_flexible(group, group.topic_ids or () if by_id else None)
         pieces.append(_ERROR_TAGS.pack(group.error_code, 0))
     pieces.append(NO_TAGS)
     return framed_flexible(correlation_id, pieces)
@@ -186,10 +185,9 @@ def _only(body: OffsetFetchResponse) -> FetchedGroup:
 def offset_fetch_flexible(correlation_id: int, body: OffsetFetchResponse) -> bytes:
     """Pack the answer of OffsetFetch 6 or 7, which are flexible and have one group."""
     group = _only(body)
-    return framed_flexible(
-        correlation_id,
-        [*_fetched_flexible(group.topics, _names(group)), _ERROR_TAGS.pack(group.error_code, 0)],
-    )
+    pieces = _fetched_flexible(group, None)
+    pieces.append(_ERROR_TAGS.pack(group.error_code, 0))
+    return framed_flexible(correlation_id, pieces)
 
 
 def _fetched_rows_legacy(

@@ -29,11 +29,11 @@ from actors.ground import records
 from actors.ground.features import GROUPD_VERSION, Features
 from actors.ground.identity import ClientIdentity
 from actors.ground.image import MetadataImage, TopicImage
-from actors.ground.limits import KNOWN_COMMITS_MAX
+from actors.ground.limits import KNOWN_REQUESTS_MAX
 from actors.ground.release import LEVEL_MAX
 from actors.ground.settings import GroupSettings
 from actors.leader.group_server import GroupServer, Share
-from actors.leader.known_commits import KnownCommits
+from actors.leader.known_requests import KnownRequests
 from actors.protocol.partitioning import Partitioning
 from actors.replica.replica import RecordType, Replica
 from cluster.cli.common import console
@@ -45,7 +45,7 @@ COMMITTED: Final = (1, 10, 100)
 FETCHED: Final = 100
 MEMORY_OF: Final = (1, 10, 100, 1_000)
 """How many partitions of its topic a group has committed when its memory is measured."""
-GROUPS: Final = KNOWN_COMMITS_MAX
+GROUPS: Final = KNOWN_REQUESTS_MAX
 ROUNDS: Final = 15
 REQUESTS: Final = 512
 """How many requests a round has."""
@@ -92,7 +92,7 @@ class _Line:
 
     identity = ClientIdentity("/10.1.2.3", "10.1.2.3:1")
     holding = None
-    commits: KnownCommits | None = None
+    known: KnownRequests | None = None
 
     def answer(self, frame: bytes) -> None:
         pass
@@ -107,7 +107,7 @@ class Pair:
     pending_bytes = 0
 
     def __init__(self, *, knows: bool = True) -> None:
-        """Make a pair whose leader `knows` commits that are repeated, or decodes each of them."""
+        """Make a pair whose leader `knows` requests that are repeated, or decodes each of them."""
         self.entries: list[bytes] = []
         self._line = _Line()
         self._knows = knows
@@ -138,10 +138,10 @@ class Pair:
 
     def serve(self, frame: bytes) -> None:
         """Serve one request in a turn of its own."""
-        commits = self._line.commits
-        known = commits.find(frame) if self._knows and commits is not None else None
+        requests = self._line.known
+        known = requests.find(frame, requests.image) if self._knows and requests is not None else None
         if known is not None:
-            self._server.commit_again(known, frame, self._line.answer)
+            self._server.again(known, frame, self._line.answer)
         else:
             header, body_offset = parse_header(frame)
             self._server.serve(header, frame, body_offset, self._line)

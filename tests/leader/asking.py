@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from actors.ground.identity import ClientIdentity
-from actors.leader.known_commits import KnownCommits
+from actors.leader.known_requests import KnownRequests
 
 
 @dataclass(slots=True)
@@ -17,4 +17,4 @@ class Line:
     answer: Callable[[bytes], None]
     holding: None = None
     """It is None because no heartbeat of this client is held."""
-    commits: KnownCommits | None = None
+    known: KnownRequests | None = None

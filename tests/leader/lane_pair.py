@@ -18,6 +18,7 @@ from typing import Any
 from uuid import UUID
 
 from actors.ground.acl import Acl, Operation, PatternType, Permission, ResourceType
+from actors.ground.contract import Request
 from actors.ground.identity import ClientIdentity
 from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.settings import GroupSettings
@@ -117,7 +118,7 @@ class Server:
         self.replica = self.partition._host.replica
         self.clients = self.partition._clients
         if not has_lane:
-            self.clients._known_commit = _nothing  # type: ignore[method-assign]
+            self.clients._server._learnt = _unknown  # type: ignore[method-assign]
         self.log = LeasedLog()
         self.lead()
 
@@ -196,12 +197,12 @@ class Client:
             sock.close()
 
 
-def _nothing(connection: Connection, frame: bytes) -> None:
-    return None
+def _unknown(asker: Any, frame: bytes, body_offset: int, request: Request, finish: Any) -> Request:
+    return request
 
 
 class Pair:
-    """The server with the lane, and the one without, which knows no commits either."""
+    """The server with the lane, and the one without, which knows no requests either."""
 
     def __init__(self, directory: Path) -> None:
         self.servers = tuple(

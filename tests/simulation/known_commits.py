@@ -1,4 +1,4 @@
-"""The known commits of one simulated process: a twin of `actors.leader.known_commits`, and its judge.
+"""The known commits of one simulated process: a twin of `actors.leader.known_requests`, and its judge.
 
 In the place of bytes it compares commits without their offsets. Whatever is decided of a known commit has to
 be what is decided of the same one, unknown, at this very moment. Here what is known outlives connections and

@@ -41,6 +41,7 @@ from actors.ground.records import OffsetCommitValue, Position
 from actors.protocol import api_keys
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import (
+    NO_ERROR,
     FetchedGroup,
     FetchedOffset,
     FetchedRow,
@@ -182,11 +183,13 @@ def fetch(state: ShardState, request: Request, now_ms: int) -> Result:
     body: OffsetFetchRequest = request.body
     if offsets_asked(state, body) > FETCHED_AT_ONCE_MAX:
         return Result(work=in_slices(state, request, _refused, _fetch_named))
-    groups = tuple(
-        _fetch_group(state, group, request.api_version, body.require_stable) for group in body.groups
-    )
-    group_id = body.groups[0].group_id if len(body.groups) == 1 else None
-    return Result((), (Reply(request.token, OffsetFetchResponse(groups), group_id),))
+    groups = []
+    for group in body.groups:
+        groups.append(_fetch_group(state, group, request.api_version, body.require_stable))
+    group_id = groups[0][0] if len(groups) == 1 else None
+    answer = _new(OffsetFetchResponse, (tuple(groups),))
+    result: Result = _new(Result, ((), (_new(Reply, (request.token, answer, group_id)),), (), None))
+    return result
 
 
 def _fetch_group(
@@ -218,11 +221,14 @@ def _fetch_named(
     image: MetadataImage, group: OffsetFetchGroup, committed: Committed, unstable: Collection[Position]
 ) -> FetchedGroup:
     """The offsets of a group whose topics are named, by name or id."""
-    offsets = _Offsets(committed, unstable)
+    offsets: _Offsets = _new(_Offsets, (committed, unstable))
     if group.topic_ids is not None:
         return _fetch_by_id(image, group, offsets)
-    topics = tuple((topic, offsets.rows(topic, partitions)) for topic, partitions in group.topics or ())
-    return FetchedGroup(group.group_id, topics)
+    topics = []
+    for topic, partitions in group.topics or ():
+        topics.append((topic, offsets.rows(topic, partitions)))
+    fetched: FetchedGroup = _new(FetchedGroup, (group.group_id, tuple(topics), NO_ERROR, None))
+    return fetched
 
 
 def _fetch_by_id(image: MetadataImage, group: OffsetFetchGroup, offsets: _Offsets) -> FetchedGroup:

@@ -104,12 +104,14 @@ Fetch = Callable[[MetadataImage, OffsetFetchGroup, Committed, Collection[Positio
 
 def offsets_asked(state: ShardState, body: OffsetFetchRequest) -> int:
     """How many offsets the answer will have, about."""
-    return sum(
-        len(state.offsets.get(group.group_id, NO_OFFSETS))
-        if group.topics is None
-        else sum(len(partitions) for _, partitions in group.topics)
-        for group in body.groups
-    )
+    asked = 0
+    for group in body.groups:
+        if group.topics is None:
+            asked += len(state.offsets.get(group.group_id, NO_OFFSETS))
+        else:
+            for _, partitions in group.topics:
+                asked += len(partitions)
+    return asked
 
 
 def in_slices(state: ShardState, request: Request, refuse: Refuse, fetch: Fetch) -> Iterator[Result]:

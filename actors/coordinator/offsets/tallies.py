@@ -43,18 +43,18 @@ def count(
     committed = state.offsets.get(group_id)
     if committed is None:
         return _NONE
-    goes_back = False
+    is_back = False
     value: Any
     for key, value in records:
         if key[0] == OFFSET_ROWS:
-            goes_back |= _go_back(state, committed, key[2], value[0][0])
+            is_back |= _go_back(state, committed, key[2], value[0][0])
         elif key[0] == OFFSET_COMMIT:
             position = (key[2], key[3])
             before = committed.loose.get(position) or committed.get(position)
-            goes_back |= before is not None and value[0] < before[0]
+            is_back |= before is not None and value[0] < before[0]
         else:
-            goes_back |= any(_back(committed, key[2], value[0], value[1]))
-    if not goes_back:
+            is_back |= any(_back(committed, key[2], value[0], value[1]))
+    if not is_back:
         return _NONE
     back = list(_regressed(committed, body, records, now_ms))
     tally[4] += len(back)

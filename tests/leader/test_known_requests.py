@@ -1,9 +1,10 @@
-"""Commits that a connection repeats: they are recognised by their bytes, and all comes of them that comes of
-the same ones when they are decoded and decided in full."""
+"""Commits and fetches that a connection repeats: they are recognised by their bytes, and all comes of them
+that comes of the same ones when they are decoded and decided in full."""
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 from uuid import UUID
 
@@ -15,11 +16,11 @@ from actors.ground.contract import Request
 from actors.ground.features import GROUPD_VERSION, Features
 from actors.ground.identity import ClientIdentity
 from actors.ground.image import MetadataImage, TopicImage
-from actors.ground.limits import KNOWN_COMMIT_BYTES_MAX, KNOWN_COMMITS_MAX
+from actors.ground.limits import KNOWN_REQUEST_BYTES_MAX, KNOWN_REQUESTS_MAX
 from actors.ground.release import LEVEL_MAX
 from actors.ground.settings import GroupSettings
 from actors.leader.group_server import GroupServer, Share
-from actors.leader.known_commits import WASTED_MAX, KnownCommit, KnownCommits
+from actors.leader.known_requests import WASTED_MAX, KnownCommit, KnownFetch, KnownRequests
 from actors.metrics.counts import ApiCounts
 from actors.protocol.messages import OffsetCommitRequest
 from actors.protocol.partitioning import Partitioning
@@ -55,7 +56,7 @@ class Leader:
         self.answers: list[bytes] = []
         self.events: list[Any] = []
         self.line = Line(CLIENT, self.answers.append)
-        self.repeated = 0
+        self.repeated: Counter[type] = Counter()
         self._knows = knows
         settings = GroupSettings(group_initial_rebalance_delay_ms=0, group_rebalance_batch_max_ms=0)
         self.replica = new_replica(
@@ -73,20 +74,16 @@ class Leader:
 
     def serve(self, frame: bytes) -> None:
         """Serve a frame as `ClientService` does, without the commit of what it decides."""
-        known = self.line.commits.find(frame) if self._knows and self._is_new else None
+        commits = self.line.known if self._knows else None
+        known = None if commits is None else commits.find(frame, self.server._gate.image)
         if known is not None:
-            self.repeated += 1
-            answered = self.server.commit_again(known, frame, self.line.answer)
+            self.repeated[type(known)] += 1
+            answered = self.server.again(known, frame, self.line.answer)
         else:
             header, body_offset = parse_header(frame)
             answered, _ = self.server.serve(header, frame, body_offset, self.line)
         if answered is not None:
             self.answers.append(answered)
-
-    @property
-    def _is_new(self) -> bool:
-        commits = self.line.commits
-        return commits is not None and commits.image is self.server._gate.image
 
     def commit(self) -> None:
         self.replica.flush()
@@ -103,8 +100,8 @@ class Leader:
     @property
     def told(self) -> tuple[Any, ...]:
         """Return all that came of what was served."""
-        api = self.server.counts.by_api[8]
-        return self.answers, self.log.commands, self.events, api.fine, api.errors
+        counted = {key: (api.fine, api.errors) for key, api in self.server.counts.by_api.items()}
+        return self.answers, self.log.commands, self.events, counted
 
 
 def image_of(version: int, *, has_fleeting: bool = True, partitions: int = 40) -> MetadataImage:
@@ -137,11 +134,12 @@ def commit_frame(
     return request_frame("offset_commit", version, correlation_id, "test", {**fields, "topics": topics})[4:]
 
 
-def learnt(frame: bytes) -> tuple[KnownCommits, KnownCommit | None]:
+def learnt(frame: bytes) -> tuple[KnownRequests, KnownCommit | None]:
+    """Have a connection remember a commit."""
     header, body_offset = parse_header(frame)
     request = Request(1, 8, header.api_version, "test", "/h", decode(header, frame, body_offset))
-    commits = KnownCommits(image_of(1))
-    return commits, commits.learn(frame, body_offset, request, ApiCounts())
+    commits = KnownRequests(image_of(1))
+    return commits, commits.learn_commit(frame, body_offset, request, ApiCounts())
 
 
 def read(frame: bytes) -> OffsetCommitRequest:
@@ -166,7 +164,7 @@ def test_a_commit_of_the_same_partitions_is_read_as_if_it_were_decoded(
         if round_number == 0:
             commits, known = learnt(frame)
             assert known is not None
-        assert commits.find(frame) is known
+        assert commits.find(frame, commits.image) is known
         assert known is not None
         body = known.request(9, frame).body
         assert body._replace(known=None) == read(frame)
@@ -183,13 +181,13 @@ def test_a_bit_that_differs_anywhere_makes_another_commit_or_only_other_offsets(
         for bit in range(8):
             other = bytearray(frame)
             other[at] ^= 1 << bit
-            if commits.find(bytes(other)) is None:
+            if commits.find(bytes(other), commits.image) is None:
                 continue
             same += 1
             assert known.request(1, bytes(other)).body._replace(known=None) == read(bytes(other))
     assert same == 8 * (4 + 3 * 12), "correlation id, offsets and leader epochs"
     for other in (frame + b"\0", frame[:-1], b"", frame[4:]):
-        assert commits.find(other) is None
+        assert commits.find(other, commits.image) is None
 
 
 def test_what_is_not_plain_is_not_remembered() -> None:
@@ -207,20 +205,20 @@ def test_what_is_not_plain_is_not_remembered() -> None:
 
 def test_a_connection_remembers_a_few_commits_and_gives_up_on_a_client_that_repeats_none() -> None:
     commits, _ = learnt(commit_frame(9, {"orders": [(0, 1)]}, group_id="first"))
-    frames = [commit_frame(9, {"orders": [(0, 1)]}, group_id=f"g{n}") for n in range(KNOWN_COMMITS_MAX)]
+    frames = [commit_frame(9, {"orders": [(0, 1)]}, group_id=f"g{n}") for n in range(KNOWN_REQUESTS_MAX)]
     for frame in frames:
         header, body_offset = parse_header(frame)
         request = Request(1, 8, header.api_version, "test", "/h", read(frame))
-        assert commits.learn(frame, body_offset, request, ApiCounts()) is not None
-    assert commits.find(commit_frame(9, {"orders": [(0, 1)]}, group_id="first")) is None
-    assert all(commits.find(frame) is not None for frame in frames)
-    large = commit_frame(9, {"orders": [(n, 1) for n in range(KNOWN_COMMIT_BYTES_MAX // 18)]})
+        assert commits.learn_commit(frame, body_offset, request, ApiCounts()) is not None
+    assert commits.find(commit_frame(9, {"orders": [(0, 1)]}, group_id="first"), commits.image) is None
+    assert all(commits.find(frame, commits.image) is not None for frame in frames)
+    large = commit_frame(9, {"orders": [(n, 1) for n in range(KNOWN_REQUEST_BYTES_MAX // 18)]})
     assert learnt(large)[1] is None
     header, body_offset = parse_header(frames[0])
-    for number in range(KNOWN_COMMITS_MAX + WASTED_MAX + 1):
+    for number in range(KNOWN_REQUESTS_MAX + WASTED_MAX + 1):
         frame = commit_frame(9, {"orders": [(number, 1)]}, group_id="fickle")
         request = Request(1, 8, header.api_version, "test", "/h", read(frame))
-        found = commits.learn(frame, parse_header(frame)[1], request, ApiCounts())
+        found = commits.learn_commit(frame, parse_header(frame)[1], request, ApiCounts())
     assert found is None
 
 
@@ -248,9 +246,8 @@ class Mess:
             self.asked.append((self.chance.choice(VERSIONS), group_id, partitions))
 
     def step(self) -> None:
-        self.chance.choices((self.repeat, self.spoil, self.image, self.rejoin, self.turn), (30, 4, 2, 1, 6))[
-            0
-        ]()
+        happens = (self.repeat, self.fetch, self.spoil, self.image, self.rejoin, self.turn)
+        self.chance.choices(happens, (30, 10, 4, 2, 1, 6))[0]()
         for leader in self.leaders:
             leader.now_ms += 1
 
@@ -272,6 +269,23 @@ class Mess:
         frame = self.frame()
         for leader in self.leaders:
             leader.serve(frame)
+
+    def fetch(self) -> None:
+        """Fetch what a commit commits, twice or more."""
+        version, group_id, partitions = self.chance.choice(self.asked)
+        topics = [
+            {
+                **({"topic_id": IDS[topic]} if version >= 10 else {"name": topic}),
+                "partition_indexes": numbers,
+            }
+            for topic, numbers in partitions.items()
+        ]
+        group = {"group_id": group_id, "topics": topics}
+        fields = {"groups": [group], "require_stable": False} if version >= 8 else group
+        for correlation_id in range(self.chance.randint(2, 4)):
+            frame = request_frame("offset_fetch", version, correlation_id, "test", fields)[4:]
+            for leader in self.leaders:
+                leader.serve(frame)
 
     def spoil(self) -> None:
         """One bit differs somewhere in the body."""
@@ -333,7 +347,8 @@ def test_all_that_comes_of_a_known_commit_comes_of_it_unknown(seed: int) -> None
         assert knowing.told == other.told
     mess.turn()
     assert knowing.told == other.told
-    assert knowing.repeated > STEPS // 4
+    assert knowing.repeated[KnownCommit] > STEPS // 5
+    assert knowing.repeated[KnownFetch] > STEPS // 20
     errors = other.server.counts.by_api[8].errors
     assert errors, "some were refused"
 
@@ -345,9 +360,25 @@ def test_a_new_image_has_the_next_commit_decoded() -> None:
     frame = commit_frame(9, {"orders": [(0, 1), (1, 1)]})
     for _ in range(3):
         leader.serve(frame)
-    assert leader.repeated == 2
+    assert leader.repeated.total() == 2
     leader.learn(image_of(2))
     leader.serve(frame)
-    assert leader.repeated == 2
+    assert leader.repeated.total() == 2
     leader.serve(frame)
-    assert leader.repeated == 3
+    assert leader.repeated.total() == 3
+
+
+def test_a_fetch_is_known_when_it_comes_for_the_third_time() -> None:
+    """Most members make one fetch and no more, for which nothing is to be kept."""
+    leader = Leader(knows=True)
+    leader.learn(image_of(1))
+    leader.serve(commit_frame(9, {"orders": [(0, 5), (1, 6)]}))
+    leader.commit()
+    group = {"group_id": "g", "topics": [{"name": "orders", "partition_indexes": [1, 0, 2]}]}
+    for number in range(4):
+        frame = request_frame("offset_fetch", 9, number, "test", {"groups": [group], "require_stable": True})
+        leader.serve(frame[4:])
+    assert leader.repeated[KnownFetch] == 2
+    told = [parse_answer("offset_fetch", 9, answer[4:]) for answer in leader.answers[1:]]
+    assert [number for number, _ in told] == [0, 1, 2, 3]
+    assert all(fields == told[0][1] for _, fields in told)

@@ -1,0 +1,215 @@
+"""The commits and fetches of offsets that a connection repeats: the next one is recognised by its bytes, and
+is not decoded again.
+
+A member's commits differ in the correlation id, in offsets and in leader epochs alone, and so do their
+answers; who looks at a group's offsets asks for the same ones again and again. So the last such requests of a
+connection are remembered, a few of them, because several clients may share one. The law:
+
+* What is recognised is decided like any other request (`actors.coordinator.offsets.known`), from the same
+  body that decoding would give. Only who may ask, and whose group it is, is not asked again: both depend on
+  the image, and nothing outlives the image that it was learnt under.
+* An answer to a commit is a remembered one only if it is the very answer whose bytes are remembered.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any, Final
+
+from actors.catalog import codec
+from actors.coordinator.offsets.known import Known
+from actors.ground.contract import Request
+from actors.ground.image import MetadataImage
+from actors.ground.limits import KNOWN_REQUEST_BYTES_MAX, KNOWN_REQUESTS_MAX
+from actors.metrics.counts import ApiCounts
+from actors.protocol.commit_layout import (
+    WIRE_ROW_BYTES,
+    FrameLayout,
+    is_of,
+    layout_of_commit,
+    layout_without_rows,
+    rows_at,
+)
+from actors.protocol.messages import OffsetCommitRequest, OffsetCommitResponse
+from actors.protocol.offset_rows import CommittedRows
+from actors.security.screening import Finish
+
+WASTED_MAX: Final = 32
+"""How many requests of a connection are remembered in vain until no more are."""
+_ROW: Final = Struct(">iqi2x")
+_NO_METADATA: Final = ("",)
+_CORRELATION_ID: Final = slice(4, 8)
+_CORRELATION_ID_BYTES: Final = 4
+_BEFORE: Final = slice(0, 4)
+_BEHIND: Final = slice(8, None)
+_new: Any = tuple.__new__
+
+
+class KnownCommit(Known):
+    """A commit of one connection: what its frames have in common, and how it was answered."""
+
+    __slots__ = (
+        "_answer_before",
+        "_answer_behind",
+        "_asked",
+        "_body",
+        "_names",
+        "_response",
+        "counts",
+        "is_used",
+        "layout",
+    )
+
+    def __init__(self, layout: FrameLayout, request: Request, counts: ApiCounts) -> None:
+        super().__init__()
+        body: OffsetCommitRequest = request.body
+        self.counts = counts
+        """The counts of answers to OffsetCommit."""
+        self.is_used = False
+        """Whether it has been recognised once."""
+        self.layout = layout
+        self._asked = (*request[1:5], *request[6:])
+        self._body = (*body[:5], body.topic_ids)
+        self._names = tuple(topic for topic, _ in body.topics)
+        self._response: Any = None
+        self._answer_before = self._answer_behind = b""
+
+    def request(self, token: int, frame: bytes) -> Request:
+        """Return the request in a frame that is of the layout."""
+        topics = []
+        for name, (begin, end) in zip(self._names, self.layout[3], strict=True):
+            rows: Any
+            if end - begin == WIRE_ROW_BYTES:
+                rows = (_ROW.unpack_from(frame, begin) + _NO_METADATA,)
+            else:
+                rows = CommittedRows(rows_at(frame, begin, end))
+            topics.append((name, rows))
+        group_id, epoch, member_id, instance_id, retention_ms, topic_ids = self._body
+        body = _new(
+            OffsetCommitRequest,
+            (group_id, epoch, member_id, instance_id, retention_ms, tuple(topics), topic_ids, self),
+        )
+        asked = self._asked
+        request: Request = _new(Request, (token, *asked[:4], body, *asked[4:]))
+        return request
+
+    def pack(self, response: OffsetCommitResponse, correlation_id: bytes) -> bytes:
+        """Return the packed answer, and count it. It is remembered if it is the one that says that all is
+        well."""
+        if response is self._response:
+            self.counts.fine += 1
+            return self._answer_before + correlation_id + self._answer_behind
+        self.counts.count(response)
+        api_key, api_version = self._asked[:2]
+        number = int.from_bytes(correlation_id, "big", signed=True)
+        packed = codec.encode(api_key, api_version, number, response)
+        decided = self.decided
+        if decided is not None and response is decided.answer:
+            self._response = response
+            self._answer_before, self._answer_behind = packed[_BEFORE], packed[_BEHIND]
+        return packed
+
+
+class KnownFetch:
+    """A fetch of one connection, whose frames differ in the correlation id alone."""
+
+    __slots__ = ("_asked", "finish", "is_used", "layout")
+
+    def __init__(self, layout: FrameLayout, request: Request, finish: Finish | None) -> None:
+        self.finish = finish
+        """What the gate adds to an answer; None: nothing."""
+        self.is_used = False
+        """Whether it has been recognised once."""
+        self.layout = layout
+        self._asked = request[1:]
+
+    def request(self, token: int) -> Request:
+        """Return the request in a frame that is of the layout."""
+        request: Request = _new(Request, (token, *self._asked))
+        return request
+
+
+class KnownRequests:
+    """The commits and fetches that one connection has made last, for as long as `image` is the newest."""
+
+    __slots__ = ("_bytes", "_ends", "_known", "_last", "_seen", "_wasted", "image")
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+        self._known: dict[bytes, KnownCommit | KnownFetch] = {}
+        """What stands before the first row of a commit, or all of a fetch -> the request."""
+        self._ends: dict[int, int] = {}
+        """Where those bytes end -> how many requests have their end there."""
+        self._last: KnownCommit | KnownFetch | None = None
+        """The request that was recognised or learnt last."""
+        self._seen: tuple[int, ...] = ()
+        """The hashes of the last fetches."""
+        self._bytes = self._wasted = 0
+
+    def find(self, frame: bytes, image: MetadataImage) -> KnownCommit | KnownFetch | None:
+        """Return the request that this frame repeats; None if it repeats none. `image` is the newest."""
+        if image is not self.image:
+            return None
+        last = self._last
+        if last is not None and is_of(last.layout, frame):
+            last.is_used = True
+            return last
+        for end in self._ends:
+            known = self._known.get(_head(frame, end))
+            if known is not None and known is not last and is_of(known.layout, frame):
+                self._last = known
+                known.is_used = True
+                return known
+        return None
+
+    def learn_commit(
+        self, frame: bytes, body_offset: int, request: Request, counts: ApiCounts
+    ) -> KnownCommit | None:
+        """Remember the commit in `frame`. Return what is to be `known` of its body; None: it is not
+        remembered."""
+        if self._wasted > WASTED_MAX or len(frame) > KNOWN_REQUEST_BYTES_MAX:
+            return None
+        layout = layout_of_commit(frame, body_offset, request.api_version, request.body)
+        if layout is None:
+            return None
+        known = KnownCommit(layout, request, counts)
+        self._remember(known, frame, layout.spans[0][0])
+        return known
+
+    def learn_fetch(self, frame: bytes, request: Request, finish: Finish | None) -> None:
+        """Remember the fetch in `frame` if it has come before: most members make one, and no more."""
+        if self._wasted > WASTED_MAX or len(frame) > KNOWN_REQUEST_BYTES_MAX:
+            return
+        found = hash(frame[_BEHIND])
+        if found not in self._seen:
+            self._seen = (*self._seen[1 - KNOWN_REQUESTS_MAX :], found)
+        else:
+            self._remember(KnownFetch(layout_without_rows(frame), request, finish), frame, len(frame))
+
+    def _remember(self, known: KnownCommit | KnownFetch, frame: bytes, end: int) -> None:
+        """Remember a request, and forget others if they are too many."""
+        head, size = _head(frame, end), known.layout.size
+        if head in self._known:
+            self._forget(head)
+        while self._known and (
+            len(self._known) >= KNOWN_REQUESTS_MAX or self._bytes + size > KNOWN_REQUEST_BYTES_MAX
+        ):
+            self._forget(next(iter(self._known)))
+        self._known[head] = self._last = known
+        self._ends[end] = self._ends.get(end, 0) + 1
+        self._bytes += size
+
+    def _forget(self, head: bytes) -> None:
+        known, end = self._known.pop(head), len(head) + _CORRELATION_ID_BYTES
+        self._bytes -= known.layout.size
+        self._wasted += not known.is_used
+        self._ends[end] -= 1
+        if not self._ends[end]:
+            del self._ends[end]
+        if self._last is known:
+            self._last = None
+
+
+def _head(frame: bytes, end: int) -> bytes:
+    """Return what stands before the end, without the correlation id."""
+    return frame[_BEFORE] + frame[8:end]
