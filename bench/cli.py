@@ -468,28 +468,34 @@ def history_jobs_command(
     skewed: Annotated[
         bool, typer.Option("--skewed", help="One group has most of all events, and half of the rebalances.")
     ] = False,
+    runs: Annotated[int, typer.Option(help="Runs of each engine on each number of cores.", min=1)] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Make all tables of a made-up history by Spark and by DuckDB, from the same SQL.
+    """Make all tables of a made-up history by Spark and by DuckDB, in turns.
 
     Their tables must be the same. Ten million events take some minutes.
     """
     from bench.history import jobs as history_jobs
 
     try:
-        plan = history_jobs.Plan(events, memory, tuple(int(number) for number in cores.split(",")), skewed)
+        numbers = tuple(int(number) for number in cores.split(","))
     except ValueError:
         typer.echo(f"groupd: --cores {cores}: whole numbers such as 1,2 are expected", err=True)
         raise typer.Exit(2) from None
     try:
-        runs = history_jobs.measure(plan, folder, _say(as_json))
+        plan = history_jobs.Plan(events, memory, numbers, skewed, runs)
+        measured = history_jobs.measure(plan, folder, _say(as_json))
     except history_jobs.CannotRun as error:
         typer.echo(f"groupd: {error}", err=True)
         raise typer.Exit(1) from None
     if as_json:
-        typer.echo(json.dumps({"machine": machine(), "runs": [run._asdict() for run in runs]}, indent=2))
+        figures = {
+            "runs": [run._asdict() for run in measured],
+            "ratios": [ratio._asdict() for ratio in history_jobs.ratios(measured)],
+        }
+        typer.echo(json.dumps({"machine": machine(), **figures}, indent=2))
     else:
-        history_jobs.show(console, runs, machine())
+        history_jobs.show(console, measured, machine())
 
 
 def _say(as_json: bool) -> Callable[[str], None]:

@@ -1,7 +1,8 @@
 """Makes all tables of a made-up history: Spark beside DuckDB, from the same SQL and the same Parquet.
 
 Every run is a process of its own (`python -m bench.history.jobs ENGINE ...`), so that each engine pays for
-its own start. The tables of both are compared row by row, so that no wrong answer counts.
+its own start. The engines take turns, so that what else the machine does meets both. The tables of both are
+compared row by row, so that no wrong answer counts.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any, Final, NamedTuple
 
 import psutil
@@ -36,6 +38,7 @@ from storage.history.segments.folder import Folder
 ENGINES: Final = ("duckdb", "spark")
 RUN_TIMEOUT_S: Final = 3_600
 WATCH_S: Final = 0.2
+CPU_S_MIN: Final = 0.01
 PERIOD_DAYS: Final = 7
 
 
@@ -52,6 +55,8 @@ class Plan(NamedTuple):
     cores: tuple[int, ...] = (1, 2)
     skewed: bool = False
     """One group has most of all events, and half of the rebalances."""
+    runs: int = 1
+    """Runs of each engine on each number of cores."""
 
 
 class Run(NamedTuple):
@@ -67,6 +72,16 @@ class Run(NamedTuple):
     """The CPU of the process and its children: the fairer figure on a machine that has other work."""
     memory_mib: int
     """The most that the process and its children had in memory."""
+
+
+class Ratio(NamedTuple):
+    """How many times as much as DuckDB Spark took on so many cores: the median of pairs of runs that followed
+    each other."""
+
+    cores: int
+    seconds: float
+    cpu: float
+    memory: float
 
 
 def require() -> None:
@@ -98,18 +113,46 @@ def _measure(asked: Plan, folder: Path, say: Callable[[str], None]) -> list[Run]
         spec = _spec(asked)
         count = write(plan(spec), Folder(str(history)))
         say(f"{count:,} events of {spec.groups} groups written in {time.perf_counter() - started:.1f} s")
-    tables = Path(tables_url(str(history)))
-    runs = []
-    for engine in ENGINES:
-        for number in asked.cores:
-            say(f"{engine} on {number} {'core' if number == 1 else 'cores'}")
-            runs.append(_run(engine, history, number, asked.memory))
-        kept = folder / f"tables-{engine}"
-        shutil.rmtree(kept, ignore_errors=True)
-        tables.rename(kept)
+    runs = [
+        _kept_run(asked, folder, engine, number, say)
+        for _ in range(asked.runs)
+        for number in asked.cores
+        for engine in ENGINES
+    ]
     _compare(*(folder / f"tables-{engine}" for engine in ENGINES))
     say(f"{len(MADE)} tables are the same")
     return runs
+
+
+def _kept_run(asked: Plan, folder: Path, engine: str, cores: int, say: Callable[[str], None]) -> Run:
+    """Run an engine and keep its tables."""
+    say(f"{engine} on {cores} {'core' if cores == 1 else 'cores'}")
+    history = folder / "history"
+    measured = _run(engine, history, cores, asked.memory)
+    kept = folder / f"tables-{engine}"
+    shutil.rmtree(kept, ignore_errors=True)
+    Path(tables_url(str(history))).rename(kept)
+    return measured
+
+
+def ratios(runs: Sequence[Run]) -> list[Ratio]:
+    """What Spark took beside DuckDB, for each number of cores."""
+    found = []
+    for cores in dict.fromkeys(each.cores for each in runs):
+        ours, theirs = (
+            [each for each in runs if (each.engine, each.cores) == (engine, cores)]
+            for engine in ("spark", "duckdb")
+        )
+        pairs = list(zip(ours, theirs, strict=True))
+        found.append(
+            Ratio(
+                cores,
+                median(one.seconds / other.seconds for one, other in pairs),
+                median(one.cpu_s / max(other.cpu_s, CPU_S_MIN) for one, other in pairs),
+                median(one.memory_mib / max(other.memory_mib, 1) for one, other in pairs),
+            )
+        )
+    return found
 
 
 def _spec(asked: Plan) -> Spec:
@@ -215,6 +258,12 @@ def show(console: Console, runs: Sequence[Run], machine: str) -> None:
         seconds = f"{each.seconds:.1f}", f"{each.working_s:.1f}", f"{each.cpu_s:.1f}"
         table.add_row(each.engine, str(each.cores), *seconds, f"{each.memory_mib:,}")
     console.print(table)
+    for ratio in ratios(runs):
+        where = f"on {ratio.cores} {'core' if ratio.cores == 1 else 'cores'}"
+        took = (
+            f"{ratio.seconds:.2f} times its seconds, {ratio.cpu:.2f} its CPU, {ratio.memory:.2f} its memory"
+        )
+        console.print(f"Spark beside DuckDB {where}: {took}")
 
 
 if __name__ == "__main__":

@@ -310,7 +310,7 @@ def _asked(
         _note(f"No tables yet, only `events`: {jobs_command} makes them; or ask with --since 7d.")
     store.open(engine)
     engine.read(folder, seen.found)
-    engine.define("events", ALL, keep=False)
+    engine.define("events", ALL)
     yield
 
 

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bench.cli import app
+from bench.history.jobs import Ratio, Run, ratios
 
 
 def test_without_duckdb_one_line_names_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -28,13 +29,25 @@ def test_cores_that_are_no_numbers_are_refused() -> None:
     )
 
 
+def test_ratios_are_those_of_runs_that_followed_each_other() -> None:
+    """The machine became three times as slow after the first pair."""
+    runs = [
+        Run(engine, 2, seconds, 0.0, seconds * cpu, mib)
+        for slower in (1, 3, 3)
+        for engine, seconds, cpu, mib in (
+            ("duckdb", 2.0 * slower, 1.0, 500),
+            ("spark", 5.0 * slower, 2.0, 750),
+        )
+    ]
+    assert ratios(runs) == [Ratio(2, 2.5, 5.0, 1.5)]
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_both_engines_make_the_same_tables() -> None:
     pytest.importorskip("duckdb")
     ran = CliRunner().invoke(app, ["history-jobs", "--events", "20000", "--cores", "1", "--json"])
     assert ran.exit_code == 0, ran.stderr
-    assert [(run["engine"], run["cores"]) for run in json.loads(ran.stdout)["runs"]] == [
-        ("duckdb", 1),
-        ("spark", 1),
-    ]
+    measured = json.loads(ran.stdout)
+    assert [(run["engine"], run["cores"]) for run in measured["runs"]] == [("duckdb", 1), ("spark", 1)]
+    assert [ratio["cores"] for ratio in measured["ratios"]] == [1]

@@ -1,7 +1,8 @@
 """What the tables are, once for both engines.
 
 Each is a file of SQL in DuckDB's dialect (`sql/`), into which the limits are put that the columns' words
-speak of. Spark gets it translated (`on_spark`).
+speak of. No group is in two offsets partitions unless one was split, so most tables can be made of some
+offsets partitions apart from the others (`fold`); SUMS is what the rest needs to know of them.
 """
 
 from __future__ import annotations
@@ -20,28 +21,40 @@ SQL: Final = Path(__file__).with_name("sql")
 
 
 class Definition(NamedTuple):
-    """A relation that others are made of."""
+    """A relation, and of what it is made."""
 
     name: str
-    is_read_often: bool
+    is_read_often: bool = False
     """Kept, not made anew for each that reads it."""
 
 
-CHANGES: Final = "changes"
 PARTS: Final = (
+    Definition("changes", True),
     Definition("lives", True),
     Definition("hours", True),
-    Definition("minutes", False),
+    Definition("minutes", True),
     Definition("known", True),
     Definition("paired", True),
-    Definition("served", False),
-    Definition("moves", False),
-    Definition("doubtful", False),
-    Definition("intervals", False),
+    Definition("served"),
+    Definition("moves"),
+    Definition("doubtful"),
+    Definition("intervals"),
 )
-"""The parts in the order in which they are made, after `changes`."""
-KEPT: Final = frozenset({"members", "capacity"})
-"""Tables that others are made of."""
+"""The parts that tables are made of, in the order in which they are made."""
+KNOWN: Final = "known"
+"""The one part that offsets partitions do not have for themselves: since and until when the tier is known."""
+OF_GROUPS: Final = (
+    Definition("rebalances"),
+    Definition("storms"),
+    Definition("groups"),
+    Definition("members", True),
+    Definition("invariants"),
+)
+"""The tables whose rows are each of one group, or of one offsets partition."""
+SUMS: Final = (Definition("loads", True), Definition("tier_minutes"), Definition("hosts"))
+"""What the tier's tables are made of; those of all offsets partitions, in any order, are the tier's."""
+OF_TIER: Final = (Definition("clients"), Definition("capacity", True), Definition("forecast"))
+"""The tables that look at the tier as a whole."""
 
 
 def query(name: str, counted: Period) -> str:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
+from storage.history.jobs import definitions
+from storage.history.jobs.definitions import KNOWN, OF_GROUPS, OF_TIER, PARTS, SUMS, Definition
 from storage.history.jobs.engine import (
     ALL_EVENTS,
     NAME,
     EngineError,
+    Making,
     Replayed,
     Row,
     as_rows,
@@ -22,6 +26,8 @@ from storage.history.jobs.engine import (
     paths,
 )
 from storage.history.jobs.table import DUCKDB_TYPES, Table
+from storage.history.jobs.what_if import WHAT_IF
+from storage.history.period import Period
 from storage.history.schema import COLUMNS, MOVES, TEXTS
 from storage.history.segments.folder import Folder
 from storage.history.segments.names import Found
@@ -46,6 +52,7 @@ SCHEMA_NAME: Final = (
 """Kafka's name of a request, as `older.schema_name` has it."""
 GROUPS_AT_ONCE: Final = 1_000
 """How many groups are replayed at once."""
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class DuckDbMissing(Exception):
@@ -86,7 +93,6 @@ class Embedded:
     """An `Engine`."""
 
     name = "duckdb"
-    keeps_changes = True
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
@@ -101,7 +107,8 @@ class Embedded:
         query = " UNION ALL BY NAME ".join([f"SELECT {columns} WHERE false", *parts])
         self.define(ALL_EVENTS, f"SELECT * REPLACE ({SCHEMA_NAME} AS api) FROM ({query})", keep=False)
 
-    def define(self, name: str, query: str, *, keep: bool) -> None:
+    def define(self, name: str, query: str, *, keep: bool = False) -> None:
+        """`keep`: it is made once, not each time that it is read."""
         kind = "TABLE" if keep else "VIEW"
         # Made beside what there is, which it may read.
         self._connection.execute(f'CREATE {kind} "{name} anew" AS {query}')
@@ -117,7 +124,68 @@ class Embedded:
         names = [column[0] for column in answer.description]
         return as_rows(names, answer.fetchall() if limit is None else answer.fetchmany(limit))
 
-    def replay(self, table: Table, memberships: str, replayed: Replayed) -> None:
+    def look(self, counted: Period, given: Mapping[str, str] = NOTHING) -> bool:
+        """`given`: queries of parts that are not made of these events alone."""
+        for part in PARTS:
+            query = given.get(part.name) or definitions.query(part.name, counted)
+            self.define(part.name, query, keep=part.is_read_often)
+        return bool(self.rows(f"SELECT date FROM {KNOWN}", 1))
+
+    def make(self, making: Making) -> None:
+        self.make_of_groups(making)
+        self.make_of_tier(making)
+
+    def make_of_groups(self, making: Making) -> None:
+        """Make the tables that need no other offsets partition's, and SUMS."""
+        self._define(OF_GROUPS, making)
+        self._define(SUMS, making)
+        if making.replayed is not None:
+            self._replay(WHAT_IF, definitions.query("memberships", making.counted), making.replayed)
+
+    def make_of_tier(self, making: Making) -> None:
+        """Make the tables of the tier, of SUMS."""
+        self._define(OF_TIER, making)
+
+    def write(self, table: Table, days: Period | None, url: str) -> None:
+        """`days`: None for all."""
+        query = f"SELECT * FROM {table.name}"
+        if days is not None:
+            query += f" WHERE date BETWEEN DATE '{days.first}' AND DATE '{days.last}'"
+        self._copy(query, url, how="PARTITION_BY (date), ")
+
+    def write_plain(self, name: str, url: str) -> None:
+        """Write a relation as one file into a folder that is not there yet."""
+        self._copy(f"SELECT * FROM {name}", url, "/all.parquet")
+
+    def read_plain(self, name: str, urls: Sequence[str]) -> None:
+        """Let a name mean what was written into these folders."""
+        listed = ", ".join(literal(f"{url}/all.parquet") for url in urls)
+        self.define(name, f"SELECT * FROM read_parquet([{listed}], hive_partitioning=false)", keep=True)
+
+    def open(self, table: Table, url: str | None) -> None:
+        self.open_all(table, [] if url is None else [url])
+
+    def open_all(self, table: Table, urls: Sequence[str]) -> None:
+        """Let a table's name mean what is in these folders together."""
+        nothing = ", ".join(f'NULL::{DUCKDB_TYPES[each.type]} AS "{each.name}"' for each in table.whole)
+        query = f"SELECT {nothing} WHERE false"
+        if urls:
+            patterns = ", ".join(literal(f"{url}/date=*/*.parquet") for url in urls)
+            files = f"read_parquet([{patterns}], hive_partitioning=true, union_by_name=true)"
+            # A column that was added since is null in what was made before.
+            query = table.cast(f"{query} UNION ALL BY NAME SELECT * FROM {files}")
+        self.define(table.name, query, keep=False)
+
+    def forget(self) -> None:
+        """All is gone with the connection."""
+
+    def _define(self, made: Sequence[Definition], making: Making) -> None:
+        for each in made:
+            query = definitions.query(each.name, making.counted)
+            self.define(each.name, query, keep=making.keeps_all or each.is_read_often)
+
+    def _replay(self, table: Table, memberships: str, replayed: Replayed) -> None:
+        """Let a table be the rows that a function makes of each row of a query."""
         import pyarrow as pa
 
         self.open(table, None)
@@ -130,22 +198,11 @@ class Embedded:
             self._connection.execute(f"INSERT INTO {table.name} SELECT * FROM made")
             self._connection.unregister("made")
 
-    def write(self, query: str, url: str) -> None:
-        to = f"{literal(url)} (FORMAT parquet, PARTITION_BY (date), COMPRESSION zstd)"
+    def _copy(self, query: str, url: str, name: str = "", how: str = "") -> None:
+        filesystem, root = fsspec.url_to_fs(url)
+        filesystem.makedirs(root, exist_ok=True)
+        to = f"{literal(url + name)} (FORMAT parquet, {how}COMPRESSION zstd)"
         self._connection.execute(f"COPY ({query}) TO {to}")
-
-    def open(self, table: Table, url: str | None) -> None:
-        nothing = ", ".join(f'NULL::{DUCKDB_TYPES[each.type]} AS "{each.name}"' for each in table.whole)
-        query = f"SELECT {nothing} WHERE false"
-        if url is not None:
-            pattern = literal(f"{url}/date=*/*.parquet")
-            files = f"read_parquet({pattern}, hive_partitioning=true, union_by_name=true)"
-            # A column that was added since is null in what was made before.
-            query = table.cast(f"{query} UNION ALL BY NAME SELECT * FROM {files}")
-        self.define(table.name, query, keep=False)
-
-    def forget(self, names: Sequence[str]) -> None:
-        """All is gone with the connection."""
 
 
 def _parquet(files: Sequence[str]) -> str:

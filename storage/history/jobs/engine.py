@@ -6,9 +6,10 @@ There are two: `on_spark` for any size, `embedded` (DuckDB) for what one process
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from storage.history.jobs.table import Table
+from storage.history.period import Period
 from storage.history.segments.folder import Folder
 from storage.history.segments.names import Found
 
@@ -26,33 +27,46 @@ class EngineError(Exception):
     """An engine refused a query or cannot do it; the text says why in a line."""
 
 
+class Making(NamedTuple):
+    """How tables are to be made."""
+
+    counted: Period
+    """Events in it count; the others that were read only tell how it began and how it went on."""
+    replayed: Replayed | None = None
+    """What makes `what_if`; None: it is not asked for."""
+    keeps_all: bool = False
+    """Each table will be read several times, so that it is made only once."""
+
+
 class Engine(Protocol):
     """Queries are in DuckDB's SQL. Relations are known by their names until the engine ends."""
 
     name: str
-    keeps_changes: bool
-    """Whether to read a few columns of the segments once more costs more than to keep all of them."""
 
     def read(self, folder: Folder, found: list[Found]) -> None:
         """Let ALL_EVENTS stand for the events of these segments."""
 
-    def define(self, name: str, query: str, *, keep: bool) -> None:
-        """Let a name mean a query. `keep`: it is made once, not each time that it is read."""
+    def define(self, name: str, query: str) -> None:
+        """Let a name mean a query."""
 
     def rows(self, query: str, limit: int | None = None) -> list[Row]:
         """The rows of a query."""
 
-    def replay(self, table: Table, memberships: str, replayed: Replayed) -> None:
-        """Let a table be the rows that a function makes of each row of a query."""
+    def look(self, counted: Period) -> bool:
+        """Make ready what tables are made of. Returns whether any event counts."""
 
-    def write(self, query: str, url: str) -> None:
-        """Write the rows as Parquet by `date`, into a folder that is not there yet."""
+    def make(self, making: Making) -> None:
+        """Make the tables, and let their names mean them. Call `look` first."""
+
+    def write(self, table: Table, days: Period, url: str) -> None:
+        """Write what a table that was made has of these days as Parquet by `date`, into a folder that is not
+        there yet."""
 
     def open(self, table: Table, url: str | None) -> None:
         """Let a table's name mean what is in its folder; nothing if there is none."""
 
-    def forget(self, names: Sequence[str]) -> None:
-        """Give back what was kept."""
+    def forget(self) -> None:
+        """Give back what was kept to make tables; they can be read no longer."""
 
 
 def by_overlap(found: Sequence[Found]) -> tuple[list[Found], list[Found]]:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
-import pyarrow as pa
-
-from storage.history.jobs.engine import ALL_EVENTS, NAME, EngineError, Replayed, Row, by_overlap, paths
+from storage.history.jobs import definitions
+from storage.history.jobs.definitions import PARTS
+from storage.history.jobs.engine import ALL_EVENTS, NAME, EngineError, Making, Row, by_overlap, paths
+from storage.history.jobs.folding import Folding, Workers, write
+from storage.history.jobs.session import MEMORY
+from storage.history.jobs.staged import Staged
+from storage.history.jobs.store import tables_url
 from storage.history.jobs.table import Table
+from storage.history.jobs.tables import MADE, TABLES
+from storage.history.period import Period
 from storage.history.schema import COLUMNS, MOVES, TEXTS
 from storage.history.segments.folder import Folder
 from storage.history.segments.names import Found
@@ -43,25 +52,81 @@ def refusals() -> Iterator[None]:
     ):  # no session will begin, and that one says what to install
         yield
         return
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         raise EngineError(str(error).strip().partition("\n")[0].rstrip(";")) from None
 
 
 class OnSpark:
-    """An `Engine`, in a session of somebody's."""
+    """An `Engine`, in a session of somebody's. Tables are made by tasks that know nothing of Spark (`fold`);
+    Spark itself reads them, and events, when it is asked a query, and not before: to plan its first query
+    takes it seconds."""
 
     name = "spark"
-    keeps_changes = False
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._kept: dict[str, DataFrame] = {}
+        self._pending: dict[str, Callable[[], DataFrame]] = {}
+        """What names shall mean as soon as a query is asked, in the order in which they were given."""
+        self._folder = Folder("/")
+        self._found: list[Found] = []
+        self._folding: Folding | None = None
+        self._staged: Staged | None = None
 
     def read(self, folder: Folder, found: list[Found]) -> None:
+        self._folder, self._found = folder, found
+        self._mean(ALL_EVENTS, lambda: self._events(folder, found))
+
+    def define(self, name: str, query: str) -> None:
+        self._mean(name, lambda: self._spark.sql(translated(query)))
+
+    def rows(self, query: str, limit: int | None = None) -> list[Row]:
+        while self._pending:
+            name = next(iter(self._pending))
+            self._pending.pop(name)().createOrReplaceTempView(name)
+        frame = self._spark.sql(translated(query))
+        found = (frame if limit is None else frame.limit(limit)).collect()
+        return [row.asDict(recursive=True) for row in found]
+
+    def look(self, counted: Period) -> bool:
+        for part in PARTS:  # for who asks for them: tables are made without Spark's
+            self.define(part.name, definitions.query(part.name, counted))
+        self._folding = Folding(self._workers(), self._folder, self._found)
+        return self._folding.look(counted)
+
+    def make(self, making: Making) -> None:
+        assert self._folding is not None, "what tables are made of was not looked at"
+        self._staged = staged = Staged(self._staging())
+        self._folding.make(making, staged)
+        for table in MADE if making.replayed is None else TABLES:
+            self._mean(table.name, partial(self._table, table, staged))
+
+    def write(self, table: Table, days: Period, url: str) -> None:
+        assert self._staged is not None, "no table was made"
+        write(self._staged, table, days, url)
+
+    def open(self, table: Table, url: str | None) -> None:
+        def frame() -> DataFrame:
+            if url is None:
+                return self._spark.createDataFrame([], table.ddl)
+            return self._spark.read.schema(table.ddl).parquet(url)
+
+        self._mean(table.name, frame)
+
+    def forget(self) -> None:
+        if self._staged is not None:
+            self._staged.remove()
+        self._staged = self._folding = None
+
+    def _mean(self, name: str, frame: Callable[[], DataFrame]) -> None:
+        self._pending.pop(name, None)
+        self._pending[name] = frame
+
+    def _events(self, folder: Folder, found: list[Found]) -> DataFrame:
         from pyspark.sql.functions import expr
 
         alone, alike = by_overlap(found)
@@ -69,56 +134,38 @@ class OnSpark:
         whole = read.parquet(*paths(folder, alone)) if alone else self._spark.createDataFrame([], DDL)
         if alike:
             whole = whole.unionByName(read.parquet(*paths(folder, alike)).dropDuplicates(list(NAME)))
-        whole.withColumn("api", expr(SCHEMA_NAME)).createOrReplaceTempView(ALL_EVENTS)
+        return whole.withColumn("api", expr(SCHEMA_NAME))
 
-    def define(self, name: str, query: str, *, keep: bool) -> None:
-        self._know(name, self._spark.sql(translated(query)), keep=keep)
+    def _table(self, table: Table, staged: Staged) -> DataFrame:
+        folders = staged.folders(table.name)
+        if not folders:
+            return self._spark.createDataFrame([], table.ddl)
+        reader = self._spark.read.schema(table.ddl).option("basePath", f"{staged.url}/{table.name}")
+        return reader.parquet(*folders).select(*(column.name for column in table.whole))
 
-    def rows(self, query: str, limit: int | None = None) -> list[Row]:
-        frame = self._spark.sql(translated(query))
-        found = (frame if limit is None else frame.limit(limit)).collect()
-        return [row.asDict(recursive=True) for row in found]
-
-    def replay(self, table: Table, memberships: str, replayed: Replayed) -> None:
-        """The function is sent to Spark's workers, which must be able to import it. A row is a group with all
-        its turns, so that Arrow batches hold whole groups."""
-        from pyspark.sql import functions as f
-
-        days = pa.list_(pa.struct(table.arrow_fields()))
-
-        def of_arrow(groups: pa.Array, turns: pa.Array, topics: pa.Array) -> pa.Array:
-            return pa.array(replayed(groups.to_pylist(), turns.to_pylist(), topics.to_pylist()), type=days)
-
-        frame = self._spark.sql(translated(memberships))
-        made = f.arrow_udf(of_arrow, f"array<struct<{table.ddl}>>")(*frame.columns)
-        names = [column.name for column in table.whole]
-        found = frame.select(f.explode(made).alias("day")).select("day.*").select(*names)
-        self._know(table.name, found, keep=False)
-
-    def write(self, query: str, url: str) -> None:
-        frame = self._spark.sql(translated(query))
-        written = frame.repartition("date").write.partitionBy("date")  # a file a day
-        written.option("compression", "zstd").parquet(url)
-
-    def open(self, table: Table, url: str | None) -> None:
-        read = self._spark.read.schema(table.ddl)
-        self._know(
-            table.name,
-            self._spark.createDataFrame([], table.ddl) if url is None else read.parquet(url),
-            keep=False,
+    def _workers(self) -> Workers:
+        """Spark's, as many as there are cores."""
+        context = self._spark.sparkContext
+        together = (
+            context.defaultParallelism if self._is_local() else int(self._conf("spark.executor.cores", "1"))
         )
 
-    def forget(self, names: Sequence[str]) -> None:
-        for name in names:
-            if name in self._kept:
-                self._kept.pop(name).unpersist()
+        def call(work: Callable[[Any], Any], tasks: list[Any]) -> list[Any]:
+            return list(context.parallelize(tasks, len(tasks)).map(work).collect())
 
-    def _know(self, name: str, frame: DataFrame, *, keep: bool) -> None:
-        from pyspark import StorageLevel
+        return Workers(call, context.defaultParallelism, together, self._conf("spark.driver.memory", MEMORY))
 
-        if keep:
-            self._kept[name] = frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
-        frame.createOrReplaceTempView(name)
+    def _staging(self) -> str:
+        """A folder that every task can write into."""
+        if self._is_local():
+            return tempfile.mkdtemp(prefix="groupd-history-")
+        return f"{tables_url(self._folder.url)}/.made-{uuid4().hex}"
+
+    def _is_local(self) -> bool:
+        return str(self._spark.sparkContext.master).startswith("local")
+
+    def _conf(self, name: str, otherwise: str) -> str:
+        return str(self._spark.sparkContext.getConf().get(name, otherwise))
 
 
 def translated(query: str) -> str:

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
-from storage.history.jobs.definitions import CHANGES, KEPT, PARTS, query
-from storage.history.jobs.engine import ALL, ALL_EVENTS, Engine
+from storage.history.jobs.engine import ALL, ALL_EVENTS, Engine, Making
 from storage.history.jobs.seen import NothingRecorded, Seen, look_around
 from storage.history.jobs.store import Store
 from storage.history.jobs.table import Table
-from storage.history.jobs.tables import MADE
-from storage.history.jobs.what_if import WHAT_IF, Replay, replayed_with
+from storage.history.jobs.tables import MADE, TABLES
+from storage.history.jobs.what_if import Replay, replayed_with
 from storage.history.period import Period
 from storage.history.segments.folder import Folder
 
@@ -63,33 +62,23 @@ def made(engine: Engine, folder: Folder, seen: Seen, wanted: Wanted = EVERYTHING
     """Let the engine know `events` and all wanted tables by their names. Raises NothingRecorded."""
     period, asked = wanted.period, wanted.what_if
     counted = ALWAYS if period is None or period.is_whole_days else period
-    tables = list(MADE)
+    replayed = None if asked is None else replayed_with(asked.names, asked.replay)
     engine.read(folder, seen.found)
-    engine.define("events", ALL, keep=False)
+    engine.define("events", ALL)
     try:
-        engine.define(CHANGES, query(CHANGES, counted), keep=engine.keeps_changes)
-        for part in PARTS:
-            engine.define(part.name, query(part.name, counted), keep=part.is_read_often)
-        if period is not None:
-            _require_events(engine, folder, period)
-        for table in MADE:
-            engine.define(table.name, query(table.name, counted), keep=wanted.keeps_all or table.name in KEPT)
-        if asked is not None:
-            engine.replay(WHAT_IF, query("memberships", counted), replayed_with(asked.names, asked.replay))
-            tables.append(WHAT_IF)
+        if not engine.look(counted) and period is not None:
+            _refuse(engine, folder, period)
+        engine.make(Making(counted, replayed, wanted.keeps_all))
         if period is not None and not period.is_whole_days:
             within = f"at_ms >= {period.since_ms} AND at_ms < {period.until_ms}"
-            engine.define("events", f"{ALL} WHERE {within}", keep=False)
-        yield tables
+            engine.define("events", f"{ALL} WHERE {within}")
+        yield list(MADE if asked is None else TABLES)
     finally:
-        engine.forget([CHANGES, *(part.name for part in PARTS), *(table.name for table in MADE)])
+        engine.forget()
 
 
-def _require_events(engine: Engine, folder: Folder, period: Period) -> None:
+def _refuse(engine: Engine, folder: Folder, period: Period) -> NoReturn:
     """Segments are of days: whether anything happened in a part of one, only their events tell."""
-    if not engine.rows("SELECT date FROM known", 1):
-        [found] = engine.rows(f"SELECT min(at_ms) AS first_ms, max(at_ms) AS last_ms FROM {ALL_EVENTS}")
-        around = Period(found["first_ms"], found["last_ms"])
-        raise NothingRecorded(
-            f"nothing recorded from {period} in {folder.url}: there are events from {around}"
-        )
+    [found] = engine.rows(f"SELECT min(at_ms) AS first_ms, max(at_ms) AS last_ms FROM {ALL_EVENTS}")
+    around = Period(found["first_ms"], found["last_ms"])
+    raise NothingRecorded(f"nothing recorded from {period} in {folder.url}: there are events from {around}")

@@ -40,8 +40,7 @@ class Store:
         staging = f".{table.name}-{uuid4().hex}"
         self._fs.makedirs(self._root, exist_ok=True)
         try:
-            days = f"date BETWEEN DATE '{period.first}' AND DATE '{period.last}'"
-            engine.write(f"SELECT * FROM {table.name} WHERE {days}", f"{self.url}/{staging}")
+            engine.write(table, period, f"{self.url}/{staging}")
             self._swap(table, staging, period)
         finally:
             self._remove(staging)

@@ -9,13 +9,16 @@ import pytest
 from storage.history.generator.plan import Plan, plan
 from storage.history.generator.spec import Spec
 from storage.history.generator.write import write
+from storage.history.jobs.definitions import OF_GROUPS, OF_TIER, PARTS, SUMS, query
 from storage.history.jobs.embedded import embedded
 from storage.history.jobs.engine import Engine
 from storage.history.jobs.on_spark import OnSpark, translated
-from storage.history.jobs.run import Wanted, WhatIf, made
+from storage.history.jobs.run import ALWAYS, Wanted, WhatIf, made
 from storage.history.jobs.seen import look
+from storage.history.jobs.tables import MADE
 from storage.history.period import Period
 from storage.history.segments.folder import Folder
+from tests.history.jobs.spoiled import spoil
 
 SKEWED = Spec(seed=9, events=24_000, days=2, groups=16, hot_share=0.95, hot_restarts=20)
 
@@ -26,13 +29,25 @@ def rows(engine: Engine, folder: Folder, period: Period | None) -> dict[str, lis
 
     seen = look(folder, None if period is None else period.wider())
     with made(engine, folder, seen, Wanted(period, WhatIf(NAMES, replay))) as tables:
-        return {
-            table.name: sorted(
-                str([_plain(value) for value in row.values()])
-                for row in engine.rows(f"SELECT * FROM {table.name}")
-            )
-            for table in tables
-        }
+        return {table.name: _comparable(engine, table.name) for table in tables}
+
+
+def rows_by_sql(spark: Any, folder: Folder) -> dict[str, list[Any]]:
+    """Every table as Spark makes it of the same SQL by itself, of all events at once: nothing is parted, and
+    nothing of it is DuckDB's."""
+    engine = OnSpark(spark)
+    engine.read(folder, look(folder).found)
+    for each in (*PARTS, *OF_GROUPS, *SUMS, *OF_TIER):
+        engine.define(each.name, query(each.name, ALWAYS))
+        engine.rows(f"SELECT 1 FROM {each.name}", 1)
+        if each.is_read_often:
+            spark.catalog.cacheTable(each.name)
+    return {table.name: _comparable(engine, table.name) for table in MADE}
+
+
+def _comparable(engine: Engine, name: str) -> list[str]:
+    found = engine.rows(f"SELECT * FROM {name}")
+    return sorted(str([_plain(value) for value in row.values()]) for row in found)
 
 
 def _plain(value: Any) -> Any:
@@ -55,6 +70,21 @@ def test_both_engines_make_the_same_rows(spark: Any, planned: Plan, tmp_path: An
     assert [
         name for name, found in by_spark.items() if not found and name not in ("storms", "invariants")
     ] == []
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("history", ["planned", "spoiled"])
+def test_tasks_make_what_sparks_own_sql_makes(spark: Any, planned: Plan, tmp_path: Any, history: str) -> None:
+    """DuckDB works in the tasks: what Spark itself makes of the same words says whether it is right."""
+    folder = Folder(str(tmp_path))
+    if history == "spoiled":
+        spoil(planned, folder)
+    else:
+        write(planned, folder)
+    by_sql = rows_by_sql(spark.newSession(), folder)
+    by_tasks = rows(OnSpark(spark.newSession()), folder, None)
+    assert by_tasks == by_sql | {"what_if": by_tasks["what_if"]}
 
 
 @pytest.mark.parametrize(

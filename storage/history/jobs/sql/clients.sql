@@ -1,4 +1,4 @@
-SELECT client_host, client_software, count(DISTINCT group_id) AS groups, count(*) AS clients,
-  count_if(is_flapping) AS flapping, count_if(is_slow) AS slow, count_if(is_stuck) AS stuck,
-  sum(triggered) AS triggered, sum(expired) AS expired, sum(waited_ms) AS waited_ms, date
-FROM members GROUP BY date, client_host, client_software
+SELECT client_host, client_software, sum(groups) AS groups, sum(clients) AS clients, sum(flapping) AS flapping,
+  sum(slow) AS slow, sum(stuck) AS stuck, sum(triggered) AS triggered, sum(expired) AS expired,
+  sum(waited_ms) AS waited_ms, date
+FROM hosts GROUP BY date, client_host, client_software
