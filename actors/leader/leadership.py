@@ -54,6 +54,8 @@ class Leadership:
         self._clients = clients
         self._history = history
         self._announced = Announced(None, -1, False)
+        self._seen: object = None
+        """How Raft stood when it was looked at last (`Raft.stand`)."""
         self._tasks = Tasks(f"news of the leader of partition {partition}")
 
     @property
@@ -66,6 +68,9 @@ class Leadership:
         """Announce what has changed since the last turn of the replica's loop."""
         raft = self._host.raft
         assert raft is not None
+        if raft.stand is self._seen and self._host.replica.serving == self._announced.serving:
+            return  # nearly every turn finds it so
+        self._seen = raft.stand
         now = Announced(self._host.leader_node, raft.term, self._host.replica.serving)
         if now == self._announced:
             return

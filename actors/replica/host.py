@@ -92,8 +92,6 @@ class ReplicaHost:
         self.member_id = ""
         """The member's id, "<replica>.<incarnation>", once the directory is open."""
         self.turn_times = Histogram()
-        self._heard_times = 0
-        """How often messages of peers were taken."""
         self._on_turn = on_turn
         self._loop: asyncio.AbstractEventLoop | None = None
         self._transport: PeerTransport | None = None
@@ -290,8 +288,9 @@ class ReplicaHost:
         }
 
     def activity(self) -> dict[str, int]:
-        """Return how many turns this replica has taken, and how often it took messages from its peers."""
-        return {"turns": sum(self.turn_times.counts), "heard": self._heard_times}
+        """Return how many turns this replica has taken, and how many messages of its peers."""
+        heard = 0 if self._transport is None else self._transport.taken
+        return {"turns": sum(self.turn_times.counts), "heard": heard}
 
     @property
     def leader_replica(self) -> int | None:
@@ -320,7 +319,6 @@ class ReplicaHost:
 
     def _heard(self) -> None:
         """Take or ask for a turn, because the transport has taken messages from a peer."""
-        self._heard_times += 1
         if self._turns is not None:
             self._turns.heard()
 

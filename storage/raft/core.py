@@ -64,6 +64,8 @@ class Core:
         self.settings = given.settings
         self.group = Group(given.self_id)
         self.memberships = Memberships(0, ())
+        self.era = 0
+        """How often another membership has come to count."""
         self.verified_index = 0
         """The index up to which the log is known to be the present leader's: its messages of this term said
         so."""
@@ -144,6 +146,7 @@ class Core:
 
     def use_members(self) -> None:
         """Take the newest membership in the log for the one that counts."""
+        self.era += 1
         members = self.memberships.current
         self.group.count(members)
         self.links.set_members(members)

@@ -110,7 +110,8 @@ class Journal:
         self._segment_bytes = segment_bytes
         self._on_progress = on_progress
         self._clock = clock
-        self._buffer: list[Record] = []
+        self.unwritten: list[Record] = []
+        """What waits for `flush`."""
         self._file_bytes = 0
         self._written_index = 0
         self._syncing_index: int | None = None
@@ -135,18 +136,13 @@ class Journal:
     def last_term(self) -> int:
         return self._entries[-1][2] if self._entries else self.base_term
 
-    @property
-    def unwritten(self) -> bool:
-        """Return whether something waits for `flush`."""
-        return bool(self._buffer)
-
     def takes_at_once(self, previous_index: int, previous_term: int) -> bool:
         """Return whether the log ends with this entry, and entries that are appended now are durable when
         `flush` returns, or the journal has failed."""
         return (
             previous_index == self.last_index
             and previous_term == (self._entries[-1][2] if self._entries else self.base_term)
-            and not self._buffer
+            and not self.unwritten
             and (self._speed.is_light or self._executor is None)
             and self._syncing_index is None
             and self.failed is None
@@ -193,7 +189,7 @@ class Journal:
         assert entry[1] == self.last_index + 1, "the log has no holes"
         self.last_index += 1
         self._entries.append(entry)
-        self._buffer.append(entry)
+        self.unwritten.append(entry)
         self.entry_bytes += len(entry[0]) + ENTRY_OVERHEAD_BYTES
 
     def truncate_after(self, index: int) -> None:
@@ -205,7 +201,7 @@ class Journal:
         del self._entries[keep:]
         self.last_index = index
         self._retract(index)
-        self._buffer.append(Truncate(index, term))
+        self.unwritten.append(Truncate(index, term))
 
     def reset(self, index: int, term: int) -> None:
         """Empty the log, which then stands at `index`, the end of an installed snapshot. Old segments are
@@ -215,7 +211,7 @@ class Journal:
         self.base_index, self.base_term = index, term
         self.last_index = index
         self._retract(index)
-        self._buffer.append(Reset(index, term))
+        self.unwritten.append(Reset(index, term))
         self._write()
         # The reset must not be lost while the snapshot stays: sync it before anything builds on it.
         self._sync_inline()
@@ -241,7 +237,7 @@ class Journal:
             return
         assert term >= self.term, "terms never run backwards"
         self.term, self.vote = term, vote
-        self._buffer.append(HardState(term, vote))
+        self.unwritten.append(HardState(term, vote))
         self._write()
         self._sync_inline()
         if self.failed is not None:
@@ -250,7 +246,7 @@ class Journal:
     def flush(self) -> None:
         """Write what was appended, and start a sync unless one is running. What is quick or rare is synced
         here: a thread would cost more."""
-        if self._buffer:
+        if self.unwritten:
             self._write()
             if self._file_bytes >= self._segment_bytes:
                 self._rotate()
@@ -303,9 +299,9 @@ class Journal:
             self._syncing_index = min(self._syncing_index, index)
 
     def _write(self) -> None:
-        if not self._buffer:
+        if not self.unwritten:
             return
-        records, self._buffer = self._buffer, []
+        records, self.unwritten = self.unwritten, []
         if self.failed is not None:
             return
         content = encode_all(records, self._seed, self._file_bytes)

@@ -64,7 +64,7 @@ class Leader:
 
     def propose(self, command: bytes) -> int:
         """Append a command for the state machine. Raises Busy, ValueError (too large)."""
-        self.asked()
+        self._was_asked = True
         size, settings = len(command), self._settings
         if size > settings.entry_bytes_max:
             raise ValueError(f"a command of {size} bytes, at most {settings.entry_bytes_max} are allowed")
@@ -136,10 +136,20 @@ class Leader:
         core = self._core
         if core.commit_index >= core.journal.last_index:
             return
-        matches = [progress.match_index for progress in self._voting]
-        matches.append(core.journal.durable_index)
-        matches.sort(reverse=True)
-        index = matches[core.group.majority - 1]
+        durable = core.journal.durable_index
+        if core.group.majority == 2:  # the second highest: the usual case, without a call
+            highest, index = durable, -1
+            for progress in self._voting:
+                match = progress.match_index
+                if match > highest:
+                    highest, index = match, highest
+                elif match > index:
+                    index = match
+        else:
+            matches = [progress.match_index for progress in self._voting]
+            matches.append(durable)
+            matches.sort(reverse=True)
+            index = matches[core.group.majority - 1]
         if index > core.commit_index and core.journal.term_at(index) == core.term:
             core.commit_index = index
 

@@ -47,8 +47,9 @@ APPLY_ENTRIES_MAX: Final = 4096
 APPLY_LATER_MAX: Final = 128
 """How many committed entries a replica that does not lead leaves lying before it applies them."""
 APPLY_LATER_S: Final = 0.5
-"""How long, in seconds, a replica that does not lead leaves committed entries lying: many that are applied
-together cost less than one after the other. A leader applies all of them before it serves."""
+"""How long, in seconds, a replica that does not lead leaves committed entries lying, and then until its timer
+for an election: many that are applied together cost less than one after the other. A leader applies all of
+them before it serves."""
 
 
 class Parts(NamedTuple):
@@ -104,8 +105,9 @@ class Raft(Skeleton):
         self._closed = False
         self._apply_at = FOREVER
         """When the committed entries that lie here are to be applied; FOREVER: none lies here."""
-        self._ticked_as: tuple[int, int, Node | None] | None = None
-        """Term, role and leader at the end of the last tick."""
+        self.stand: tuple[int, int, Node | None, int] | None = None
+        """Term, role, leader and era of the members at the end of the last tick: while it is the same object,
+        nothing of that has changed."""
         self._least_bytes = settings.snapshot_journal_bytes_min
         self._handlers: dict[int, Callable[[Node, Any], bool | None]] = {
             PRE_VOTE: self._votes.on_pre_vote,
@@ -234,7 +236,7 @@ class Raft(Skeleton):
         core, leading = self._core, self._roles.leading
         if core.applied_index < core.commit_index and (leading is not None or self._apply_at == FOREVER):
             return False  # a leader applies at once; else nobody has noted yet when they are to be applied
-        if self._ticked_as != (core.term, core.role, core.leader) or self._follower.owes_answer:
+        if self.stand != (core.term, core.role, core.leader, core.era) or self._follower.owes_answer:
             return False
         if leading is not None and not leading.is_settled:
             return False
@@ -249,7 +251,7 @@ class Raft(Skeleton):
             leading is not None
             and leading.serving
             and core.applied_index < core.commit_index
-            and self._ticked_as == (core.term, core.role, core.leader)
+            and self.stand == (core.term, core.role, core.leader, core.era)
             and leading.is_settled
             and not core.journal.unwritten
             and self._compaction.building is None
@@ -317,6 +319,10 @@ class Raft(Skeleton):
         except RaftFatal as error:
             self._fatal = error
             raise
+        core = self._core
+        stand = core.term, core.role, core.leader, core.era
+        if stand != self.stand:
+            self.stand = stand
 
     def apply_committed(self) -> None:
         """Apply what is committed. Raises RaftFatal: the process has to end."""
@@ -385,7 +391,6 @@ class Raft(Skeleton):
             self._compaction.advance()
         if journal.failed is not None or core.failure is not None:
             roles.end_if_failed()
-        self._ticked_as = core.term, core.role, core.leader
 
     def _apply_what_is_due(self, now: float) -> None:
         core = self._core
@@ -435,11 +440,16 @@ class Raft(Skeleton):
         except RaftFatal as error:
             self._fatal = error  # raised by the tick that follows
             return False
-        # What was done without a tick leaves to it what may wait, but the tick has to know of it.
-        return is_done is True and (
-            core.applied_index >= core.commit_index
-            or (self._apply_at != FOREVER and core.commit_index - core.applied_index < APPLY_LATER_MAX)
-        )
+        if is_done is not True:
+            return False
+        unapplied = core.commit_index - core.applied_index
+        if unapplied >= APPLY_LATER_MAX:
+            return False
+        if unapplied > 0 and self._apply_at == FOREVER:
+            # The timer for an election brings the next tick, which applies it. Who has no vote has no timer.
+            self._apply_at = core.heard_leader_at + APPLY_LATER_S
+            return core.group.has_vote
+        return True
 
     def _on_answer(self, node: Node, message: AppendAnswer | ChunkAnswer) -> None:
         """Give an answer to the leader: it counts in its term only, and only if a member gives it."""

@@ -115,6 +115,8 @@ class PeerTransport(RaftTransport):
         self._packed_message: Any = None
         """The last message that was packed: what goes to several peers is one object."""
         self._packed_body = b""
+        self.taken = 0
+        """How many messages of peers were taken."""
         self._closed = False
 
     async def start(self) -> None:
@@ -329,6 +331,7 @@ class PeerTransport(RaftTransport):
         self.activity()
 
     def received(self, peer_id: str, message: Any) -> bool:
+        self.taken += 1
         return self._arrived(self._nodes[peer_id], message) is not True
 
     def activity(self) -> None:

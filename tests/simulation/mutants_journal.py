@@ -55,7 +55,7 @@ class TruncationIsNotWritten(Journal):
 
     def truncate_after(self, index: int) -> None:
         super().truncate_after(index)
-        self._buffer.pop()
+        self.unwritten.pop()
 
 
 class VotesNotSynced(Journal):
