@@ -66,7 +66,7 @@ class Cost(NamedTuple):
     python: float
     c: float
     syscalls: float | None
-    """None: they were not counted."""
+    """How many system calls were made; None if they were not counted."""
     functions: Mapping[str, float]
     """How often each function was called."""
 
