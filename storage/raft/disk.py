@@ -28,7 +28,7 @@ SLOW_SYNC_REST: Final = 100
 """After a slow sync the loop does none for this many times as long as it took."""
 KNOWN_SYNCS_MIN: Final = 8
 """How many syncs, one after the other, must not have been slow for the next one to be expected not to be."""
-SYNC_SHARE_MAX: Final = 0.1
+SYNC_SHARE_MAX: Final = 0.2
 """The share of the time that syncs may hold the loop up, over some seconds, if they are not quick."""
 SYNC_DEBT_MAX_S: Final = 0.1
 """How many seconds syncs may have taken beyond that share."""
