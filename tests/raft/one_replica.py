@@ -75,6 +75,7 @@ class Syncs:
 
     def __init__(self) -> None:
         self.tasks: list[tuple[Any, Any]] = []
+        self.takes_s = 0.01
 
     def submit(self, work: Any, done: Any) -> None:
         self.tasks.append((work, done))
@@ -83,7 +84,7 @@ class Syncs:
         tasks, self.tasks = self.tasks, []
         for work, done in tasks:
             work()
-            done(None, 0.01)
+            done(None, self.takes_s)
 
     def close(self) -> None:
         pass
@@ -131,10 +132,11 @@ class Bench:
         self.start()
 
     def tell(self, peer: str, message: Any) -> list[Any]:
-        """Give "a" a message of a peer. Returns what "a" answers at once."""
+        """Give "a" a message of a peer. Returns what "a" answers at once; `is_done` is whether it needs no
+        tick then."""
         self.wire.sent.clear()
         fields = tuple(message) if hasattr(message, "_fields") else message  # as a frame holds it
-        self.wire._arrived(Node(peer), fields)
+        self.is_done = self.wire._arrived(Node(peer), fields)
         return [answer for target, answer in self.wire.sent if target == peer]
 
     def tick(self, *, sync: bool = True) -> list[tuple[str, Any]]:
