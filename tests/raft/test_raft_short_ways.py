@@ -15,7 +15,7 @@ from tests.raft.one_replica import Bench, append, entries
 
 @pytest.fixture
 def follower() -> Bench:
-    """A follower of "b" in term 1 that has `KNOWN_SYNCS_MIN` entries and a disk that is known not to be slow."""
+    """A follower of "b" in term 1, which has `KNOWN_SYNCS_MIN` entries and a disk known not to be slow."""
     bench = Bench()
     bench.syncs.takes_s = 0.002
     for index in range(KNOWN_SYNCS_MIN):
