@@ -24,10 +24,10 @@ QUICK_SYNCS_MIN: Final = 64
 """How many syncs, one after the other, have to be quick for a disk to count as quick."""
 SLOW_SYNC_S: Final = 0.01
 """A sync that takes this long holds the loop up."""
-SLOW_SYNC_REST: Final = 100
+SLOW_SYNC_REST: Final = 10
 """After a slow sync the loop does none for this many times as long as it took."""
 KNOWN_SYNCS_MIN: Final = 8
-"""How many syncs, one after the other, must not have been slow for the next one to be expected not to be."""
+"""How many syncs a thread does first, so that something is known of the disk."""
 SYNC_SHARE_MAX: Final = 0.2
 """The share of the time that syncs may hold the loop up, over some seconds, if they are not quick."""
 SYNC_DEBT_MAX_S: Final = 0.1
@@ -120,8 +120,8 @@ class SyncSpeed:
         self._debt_s = debt_s = debt_s if debt_s < 2 * SYNC_DEBT_MAX_S else 2 * SYNC_DEBT_MAX_S
         self._debt_at = now
         self._quick = self._quick + 1 if sync_s < QUICK_SYNC_S else 0
-        self._known = self._known + 1 if sync_s < SLOW_SYNC_S else 0
-        if self._known == 0:
+        self._known += 1
+        if sync_s >= SLOW_SYNC_S:
             self._rest_until = now + sync_s * SLOW_SYNC_REST
         self.is_light = self._quick >= QUICK_SYNCS_MIN or (
             self._known >= KNOWN_SYNCS_MIN and debt_s <= SYNC_DEBT_MAX_S and now >= self._rest_until
