@@ -186,8 +186,9 @@ class Replica:
         uncommitted = self._uncommitted
         if not uncommitted and not self._is_behind:
             return
-        while self.can_flush and self._propose(uncommitted[self._in_flight]):
-            pass
+        while self._in_flight < len(uncommitted) and self._in_flight < ENTRIES_IN_FLIGHT_MAX:
+            if not self._propose(uncommitted[self._in_flight]):
+                break
         assert self.log is not None
         pending_bytes, waiting_bytes = self.log.pending_bytes, 0
         if len(uncommitted) > self._in_flight:

@@ -72,14 +72,17 @@ class Leader:
             raise Busy(f"leadership is being handed to {self.transfer_to}")
         if self.pending_bytes + size > settings.pending_bytes_max:
             raise Busy(f"{self.pending_bytes} bytes are not committed yet")
-        return self._append(REGULAR + command)
-
-    def _append(self, command: bytes) -> int:
-        core = self._core
-        index = core.journal.last_index + 1
-        core.append((command, index, core.term))
-        self.pending_bytes += len(command)
+        journal = self._core.journal
+        index = journal.last_index + 1
+        journal.append((REGULAR + command, index, self._core.term))
+        self.pending_bytes += size + 1
         return index
+
+    def _append(self, command: bytes) -> None:
+        """Append a command that is not for the state machine."""
+        core = self._core
+        core.append((command, core.journal.last_index + 1, core.term))
+        self.pending_bytes += len(command)
 
     def replicate(self, now: float) -> None:
         replication = self._replication
