@@ -155,6 +155,40 @@ def test_a_leader_that_hears_from_a_peer_waits_for_what_else_comes() -> None:
     assert len(machine.turned_at) == 1
 
 
+def committing_leader() -> Machine:
+    """A leader for which a peer's acknowledgement has committed something, and which has nothing to send."""
+    machine = new_machine()
+    machine.is_leader = machine.only_commits = True
+    machine.next_tick_at = 100.5
+    machine.turns.arm()
+    return machine
+
+
+def test_a_leader_that_has_only_to_apply_does_nothing_else() -> None:
+    machine = committing_leader()
+    machine.turns.heard()
+    machine.loop.drain()
+    assert machine.done == ["apply"]
+    machine.loop.run_to(101.0)
+    assert machine.done == ["apply", "timers", "flush", "tick", "flush"], "its timer stays where it was"
+
+
+def test_what_waited_for_the_commit_is_proposed_in_the_turn_that_follows() -> None:
+    machine = committing_leader()
+    machine.awaits_log = True
+    machine.turns.heard()
+    machine.loop.drain()
+    assert machine.done == ["apply", "timers", "flush", "tick", "flush"]
+
+
+def test_a_leader_that_has_a_turn_coming_applies_in_that_one() -> None:
+    machine = committing_leader()
+    machine.turns.wake()
+    machine.turns.heard()
+    machine.loop.drain()
+    assert machine.done == ["timers", "flush", "tick", "flush"]
+
+
 def test_what_comes_during_a_turn_gets_the_next_one() -> None:
     machine = new_machine()
 
