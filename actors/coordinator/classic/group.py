@@ -185,6 +185,7 @@ class ClassicGroup:
         "previous_state",
         "protocol_name",
         "protocol_type",
+        "slowest_return_ms",
         "state",
         "static_members",
         "subscribed_topics",
@@ -220,6 +221,8 @@ class ClassicGroup:
         self.newcomers = 0
         """How many came during this join phase; the next field is when the last of them did."""
         self.last_newcomer_ms = now_ms
+        self.slowest_return_ms = 0
+        """The longest time that a newcomer of this join phase took to come back with the id it was given."""
         self.join_deadline_ms = now_ms
         """C11: when this join phase is over for those who have not rejoined."""
         self.current_state_timestamp_ms = now_ms

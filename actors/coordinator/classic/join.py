@@ -29,9 +29,11 @@ from actors.coordinator.classic.rebalance import (
     prepare_rebalance,
     rebalance_or_complete,
     remove_member,
+    wait_longer,
 )
 from actors.coordinator.classic.state import classic_groups
 from actors.coordinator.classic.store import generation_records
+from actors.coordinator.ground.batching import PAUSE_MS_MAX
 from actors.coordinator.ground.kind import hand_on
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told.events import CLASSIC, MemberFenced, MemberJoined
@@ -156,6 +158,15 @@ def _hand_out_id(outcome: Outcome, group: ClassicGroup, request: Request, member
     outcome.answer(request.token, answer, group.group_id)
 
 
+def _note_return(outcome: Outcome, group: ClassicGroup, body: JoinGroupRequest) -> None:
+    """Note how long a client took to come back with its id: others of the group may take as long to come at
+    all, for want of processor time, theirs or this leader's."""
+    ends_ms = outcome.state.timers.deadline_ms(group.pending_joins[body.member_id])
+    if ends_ms is not None:
+        took_ms = outcome.now_ms - (ends_ms - body.session_timeout_ms)
+        group.slowest_return_ms = max(group.slowest_return_ms, min(took_ms, PAUSE_MS_MAX))
+
+
 def _add_member(outcome: Outcome, group: ClassicGroup, request: Request, member_id: str) -> None:
     body: JoinGroupRequest = request.body
     member = ClassicMember.joining(request, member_id, group.last_member)
@@ -164,6 +175,7 @@ def _add_member(outcome: Outcome, group: ClassicGroup, request: Request, member_
         group.newcomers += 1
         group.last_newcomer_ms = outcome.now_ms
         group.new_member_added |= group.previous_state is EMPTY
+        wait_longer(outcome, group, body.rebalance_timeout_ms)
     if not group.members:
         group.protocol_type = body.protocol_type
     group.add(member)
@@ -204,6 +216,7 @@ def _join_as_known(outcome: Outcome, group: ClassicGroup, request: Request) -> N
             # C8: the id stays usable.
             _refuse_without_id(outcome, request, ErrorCode.unknown_server_error)
             return
+        _note_return(outcome, group, body)
         _add_member(outcome, group, request, member_id)
         return
     member = group.find(member_id, body.group_instance_id)

@@ -31,7 +31,14 @@ from actors.coordinator.classic.history import (
 from actors.coordinator.classic.outcome import Outcome
 from actors.coordinator.classic.state import classic_groups
 from actors.coordinator.classic.store import generation_records
-from actors.coordinator.ground.batching import ALONE_MS, PAUSE_MS_MAX, longest_ms, pause_ms
+from actors.coordinator.ground.batching import (
+    ALONE_MS,
+    FORMING_MS_MAX,
+    NEWCOMERS_MIN,
+    PAUSE_MS_MAX,
+    longest_ms,
+    pause_ms,
+)
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told import rebalances
 from actors.coordinator.told.events import CLASSIC, MemberExpired, MemberLeft
@@ -154,9 +161,19 @@ def prepare_rebalance(outcome: Outcome, group: ClassicGroup, cause: Cause) -> No
 def _first_wait_ms(outcome: Outcome, group: ClassicGroup) -> int:
     """How long the first rebalance of a group without an initial delay waits at most for those who join
     together with its first member: who is left behind waits for that member's next heartbeat, seconds later.
-    (Kafka waits for nobody: C8.)"""
+    Who comes meanwhile makes it longer (`wait_longer`). (Kafka waits for nobody: C8.)"""
     group.last_newcomer_ms = outcome.now_ms
     return min(PAUSE_MS_MAX, outcome.state.settings.group_rebalance_batch_max_ms, group.rebalance_timeout_ms)
+
+
+def wait_longer(outcome: Outcome, group: ClassicGroup, timeout_ms: int) -> None:
+    """Let the first rebalance of a group wait for more, because somebody has just come, who waits at most for
+    `timeout_ms`: as long as more come, those who would be left behind are many."""
+    if group.previous_state is not EMPTY or group.initial_delay_ms > 0:
+        return
+    longest_ms = min(FORMING_MS_MAX, outcome.state.settings.group_rebalance_batch_max_ms, timeout_ms // 2)
+    over_ms = min(outcome.now_ms + PAUSE_MS_MAX, group.current_state_timestamp_ms + longest_ms)
+    group.join_deadline_ms = max(group.join_deadline_ms, over_ms)
 
 
 def _send_back_syncs(outcome: Outcome, group: ClassicGroup) -> None:
@@ -189,6 +206,8 @@ def _newcomers_over_ms(outcome: Outcome, group: ClassicGroup) -> int:
     pause = pause_ms(group.newcomers, during_ms)
     if group.previous_state is EMPTY:
         pause = max(pause, ALONE_MS)
+        if group.newcomers < NEWCOMERS_MIN:
+            pause = max(pause, group.slowest_return_ms)
     return group.last_newcomer_ms + min(pause, outcome.state.settings.group_rebalance_batch_max_ms)
 
 
@@ -211,6 +230,7 @@ def complete_join(outcome: Outcome, group: ClassicGroup) -> None:
         timers.schedule_late(group.join_key, group.join_deadline_ms)
         return
     group.generation += 1
+    group.slowest_return_ms = 0
     group.pending_syncs.clear()
     if group.members:
         _begin_sync_phase(outcome, group)

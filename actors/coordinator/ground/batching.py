@@ -28,12 +28,15 @@ _DOUBLINGS_MAX = 31
 NEWCOMERS_MIN = 5
 """How many newcomers of one join phase are worth waiting for."""
 ALONE_MS = 40
-"""How long the first one to join a group waits for a second one."""
+"""How long the first few to join a group wait for one more. If it takes them longer to come back with the ids
+that they are given, then so long: on a busy machine the others do, too."""
 PAUSE_GAPS = 50
 PAUSE_MS_MIN = 50
 """The shortest pause: a busy machine stands still for so long now and then, and whoever is left behind costs
 a rebalance."""
 PAUSE_MS_MAX = 500
+FORMING_MS_MAX = 5_000
+"""How long the first join phase of a group lasts at most while one newcomer follows the other."""
 
 
 class Storm:

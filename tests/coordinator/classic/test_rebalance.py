@@ -114,6 +114,35 @@ def test_with_batching_the_first_rebalance_waits_a_moment_for_others() -> None:
     assert alone.joined(token).generation_id == 1
 
 
+def test_with_batching_the_first_few_wait_for_others_as_long_as_they_were_kept_waiting() -> None:
+    """A client that takes long to come back with its id is on a busy machine, where others take as long to
+    come at all."""
+    driver = Driver(BATCHING)
+    first_id = driver.joined(driver.join()).member_id
+    driver.advance(5 * ALONE_MS)
+    first = driver.join(first_id)
+    driver.advance(4 * ALONE_MS)
+    second = driver.new_member()
+    driver.advance(5 * ALONE_MS - 1)
+    assert driver.waits(second)
+    driver.advance(1 + ROUNDING_MS)
+    assert [driver.joined(token).generation_id for token in (first, second)] == [1, 1]
+
+
+def test_with_batching_the_first_rebalance_waits_as_long_as_one_comes_after_the_other() -> None:
+    """A thousand who join at once are one generation, though it takes a busy leader a second to hear them."""
+    driver = Driver(BATCHING)
+    late = driver.joined(driver.join()).member_id
+    tokens = []
+    while len(tokens) < 3 * PAUSE_MS_MAX // 10:
+        tokens.append(driver.new_member())
+        driver.advance(10)
+    assert all(map(driver.waits, tokens))
+    tokens.append(driver.join(late))
+    driver.advance(PAUSE_MS_MAX)
+    assert {driver.joined(token).generation_id for token in tokens} == {1}
+
+
 def test_with_batching_the_first_rebalance_does_not_wait_long_for_a_member_id_that_is_not_used() -> None:
     driver = Driver(BATCHING)
     ids = [driver.joined(driver.join()).member_id for _ in range(2)]
