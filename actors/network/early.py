@@ -51,7 +51,13 @@ class Dismiss(NamedTuple):
     """Why the client may not come in, for the log."""
 
 
-Decision = bytes | Keep | HandOver | Dismiss
+class Again(NamedTuple):
+    """The decision that the same frame is to be decided later; nothing is read until then."""
+
+    after_s: float
+
+
+Decision = bytes | Keep | HandOver | Dismiss | Again
 """What is decided by a frame. bytes are the whole answer, length included, b"" for none; the next frame is
 decided again."""
 Decide = Callable[["EarlyConnection", bytes], Decision]
@@ -201,7 +207,7 @@ class EarlyConnection:
             self._turn()
 
     def _step(self, frame: bytes) -> bool:
-        """Decide one frame. Return whether the connection has left."""
+        """Decide one frame. Return whether the connection has left, or waits for something."""
         try:
             decision = self._owner.decide(self, frame)
         except Exception:
@@ -220,8 +226,19 @@ class EarlyConnection:
             return True
         if self._closed:
             return False
+        if isinstance(decision, Again):
+            self._owner.loop.remove_reader(self._sock.fileno())
+            self._owner.loop.call_later(decision.after_s, self._decide_again, frame)
+            return True
         self._leave(decision, with_length(frame) + self._frames.drain())
         return True
+
+    def _decide_again(self, frame: bytes) -> None:
+        if self._closed:
+            return
+        self._owner.loop.add_reader(self._sock.fileno(), self._readable)
+        if not self._step(frame):
+            self._turn()
 
     def _prove(self) -> None:
         """Note that a request was answered, and that the client is one that is let in."""

@@ -51,6 +51,7 @@ from actors.node.controller_client import RayControllerClient
 from actors.node.elections import Elections
 from actors.node.fallen_leaders import FallenLeaders
 from actors.node.internal_topics import InternalTopics, Place
+from actors.node.leaderless import LOOK_AGAIN, Leaderless
 from actors.node.log_ends import LogEnds
 from actors.node.metrics import NodeMetrics
 from actors.node.questions import Questions
@@ -134,6 +135,7 @@ class Broker(Actor):
         ways = Ways(node_id, self._hub, self, self._peers)
         self._transactions = TransactionRelay(ways, self._apis.write_markers)
         self._fallen = FallenLeaders(ways)
+        self._leaderless = Leaderless(asyncio.get_running_loop().time)
         self._log_ends = LogEnds(node_id, self._peers, self._apis.handle)
         self._apis.verify_with(self._transactions.add_partitions)
         self._apis.elect_with(Elections(spec, self._controller).elect)
@@ -242,6 +244,8 @@ class Broker(Actor):
                 self._fallen.fell(partition_)
         if leading is not None and leading.leader_node_id != NO_NODE:
             self._learn_leader(partition_, leading.leader_node_id, leading.term)
+        else:
+            self._leaderless.lost(partition_)
 
     def on_link(self, slot: int, connected: bool) -> None:
         self._metrics.on_link(slot, connected)
@@ -249,19 +253,16 @@ class Broker(Actor):
         state = "is linked" if connected else "is gone"
         log.info("replica %d of partition %d %s", replica_id, partition_, state)
 
-    def _serving_slot(self, partition_: int) -> int | None:
-        """Return the link of this node's replica that leads the partition; None if there is none."""
-        slot = self._serving.get(partition_)
-        return slot if slot is not None and self._hub.connected(slot) else None
-
     @property
     def partitioning(self) -> Partitioning:
         """Return how groups are spread over offsets partitions, as the newest image says."""
         return self._partitioning
 
     def slot_of(self, partition_: int) -> int | None:
-        """Return what `_serving_slot` does, as transaction_relay.Leaders asks for it."""
-        return self._serving_slot(partition_)
+        """Return the link of this node's replica that leads the partition; None if there is none. It is what
+        transaction_relay.Leaders asks for."""
+        slot = self._serving.get(partition_)
+        return slot if slot is not None and self._hub.connected(slot) else None
 
     def node_of(self, partition_: int) -> int | None:
         """Return the node that leads an offsets partition, as transaction_relay.Leaders asks for it; None if
@@ -282,6 +283,7 @@ class Broker(Actor):
     def _learn_leader(self, partition_: int, node_id: int, term: int) -> None:
         if term >= self._leaders.get(partition_, (-1, -1))[0]:
             self._leaders[partition_] = (term, node_id)
+            self._leaderless.found(partition_)
             self._apis.offsets_leaders = {p: node for p, (_, node) in self._leaders.items()}
 
     # Connections that have not shown yet what they are (network.early).
@@ -297,23 +299,25 @@ class Broker(Actor):
                 early.identity = _with_software(early.identity, header, frame, body_offset)
             if header.api_key == TIER_QUESTIONS:
                 return Keep(self)
+            if self._leaderless.holds(header):
+                return LOOK_AGAIN
             if header.api_key not in MEMBER_APIS:
                 if early.identity.session_expires_ms:
                     return Keep(self)
                 answer = self._answer_in_place(early.identity, header, frame, body_offset)
                 return Keep(self) if answer is None else answer
             group_id = first_group(header, frame, body_offset)
-            slot = None if group_id is None else self._serving_slot(self._partitioning.partition_of(group_id))
+            slot = None if group_id is None else self.slot_of(self._partitioning.partition_of(group_id))
             if slot is not None:
                 return HandOver(partial(self._hub.hand_over, slot), self)  # its leader reads the rest
             body = codec.decode(header, frame, body_offset)
         except (MalformedRequest, UnsupportedRequest) as error:
             early.close(str(error))
             return b""
-        partitions = self._partitions_of(header, body)
+        partitions = set(self._split(header, body))
         if len(partitions) != 1:
             return Keep(self)
-        slot = self._serving_slot(*partitions)
+        slot = self.slot_of(*partitions)
         if slot is None:
             if self._fallen.waits_for(header, partitions):
                 return Keep(self)
@@ -368,6 +372,7 @@ class Broker(Actor):
             identity = TIER
         if header.api_key == TIER_QUESTIONS:
             return await self._questions.answer(identity, header, frame, body_offset)
+        await self._leaderless.passed(header)
         in_place = self._answer_in_place(identity, header, frame, body_offset)
         if in_place is not None:
             return in_place
@@ -416,7 +421,7 @@ class Broker(Actor):
     ) -> bytes | None:
         body = codec.decode(header, frame, body_offset)
         parts = self._split(header, body)
-        local = {p: slot for p in parts if (slot := self._serving_slot(p)) is not None}
+        local = {p: slot for p in parts if (slot := self.slot_of(p)) is not None}
         if not local and self._fallen.waits_for(header, set(parts)):
             [partition_] = parts
             return await self._fallen.fetch(
@@ -450,9 +455,6 @@ class Broker(Actor):
         if finish is not None:
             answer = finish(answer)
         return codec.encode(header.api_key, header.api_version, header.correlation_id, answer)
-
-    def _partitions_of(self, header: Header, body: Any) -> set[int]:
-        return set(self._split(header, body))
 
     def _split(self, header: Header, body: Any) -> dict[int, Any]:
         """Return the part of a request for each offsets partition that it is for."""

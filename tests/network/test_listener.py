@@ -14,7 +14,7 @@ import pytest
 from actors.ground.identity import ClientIdentity, identity_of
 from actors.ground.limits import FIRST_FRAME_FREE_BYTES, FRAME_BYTES_MAX, MIB, SASL_FRAME_BYTES_MAX
 from actors.ground.spec import PLAINTEXT, SASL_PLAINTEXT
-from actors.network.early import Decision, EarlyConnection, HandOver, Keep
+from actors.network.early import Again, Decision, EarlyConnection, HandOver, Keep
 from actors.network.file_limit import raise_file_limit
 from actors.network.listener import ACCEPT_PAUSE_S, Listener
 from actors.network.quota import ConnectionLimits, ConnectionQuota
@@ -23,7 +23,7 @@ from tests.network.conftest import Run
 from tests.network.sockets import Client, Echo, connect, request, wire
 from tests.polling import reached
 
-KEEP, GIVE, BYE, RAISE = 1, 2, 3, 4
+KEEP, GIVE, BYE, RAISE, WAIT = 1, 2, 3, 4, 5
 KIB = 1024
 
 
@@ -37,6 +37,9 @@ class Node:
         self.echo = Echo()
         self.given: list[tuple[socket.socket, ClientIdentity, bytes]] = []
         self.takes = True
+        self.is_waiting = False
+        """Whether frames of the key WAIT are to be decided later."""
+        self.decided = 0
         self.listener = Listener(("127.0.0.1", 0), self.decide, self.table, self.quota, listener_name)
         self.address = ("", 0)
 
@@ -53,6 +56,9 @@ class Node:
 
     def decide(self, early: EarlyConnection, frame: bytes) -> Decision:
         (key,) = struct.unpack_from(">h", frame)
+        self.decided += 1
+        if key == WAIT and self.is_waiting:
+            return Again(0.001)
         if key == RAISE:
             raise RuntimeError("a bug")
         if key == KEEP:
@@ -99,6 +105,27 @@ def test_early_frames_are_answered_then_the_connection_is_kept(run: Run) -> None
             assert (node.quota.total, len(node.listener.early)) == (1, 0)
             client.close()
             await reached(lambda: node.quota.total == 0)
+
+    run(story())
+
+
+def test_a_frame_that_is_decided_later_keeps_its_place(run: Run) -> None:
+    """What the client has sent behind it waits; a client that gives up meanwhile leaves nothing behind."""
+
+    async def story() -> None:
+        async with Node() as node:
+            node.is_waiting = True
+            client, gone = await connect(node.address), await connect(node.address)
+            await client.send(wire(request(1, key=WAIT), request(2), request(3, key=GIVE)))
+            await gone.send(wire(request(1, key=WAIT)))
+            await reached(lambda: node.decided > 10)
+            gone.close()
+            node.is_waiting = False
+            assert await client.receive(24) == wire(request(1, key=WAIT), request(2))
+            await reached(lambda: node.given)
+            assert node.given[0][2] == wire(request(3, key=GIVE))
+            await reached(lambda: not node.listener.early)
+            client.close()
 
     run(story())
 

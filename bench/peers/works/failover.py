@@ -49,7 +49,7 @@ def _measure(groups: int, peer: Peer) -> Sample:
     if peer.copies == 1:
         raise Refused("nobody takes over")
     members = kept(peer, f"failover {groups}", lambda: _members(peer, groups))
-    gaps, share = asyncio.run(_kill(peer, members))
+    gaps, share = uvloop.run(_kill(peer, members))
     peer.mend()
     return Sample(
         figures={"p50_s": statistics.median(gaps), "max_s": max(gaps)},
