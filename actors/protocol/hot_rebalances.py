@@ -7,6 +7,7 @@ else, and no slice is taken without a check behind it.
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import Any, Final
 
 from actors.protocol.hot_requests import (
@@ -30,6 +31,10 @@ _new: Any = tuple.__new__
 """The constructor of tuples, which makes a NamedTuple from all its fields in half the time of a call of its
 class."""
 
+OFFERS_KEPT: Final = 256
+OFFER_BYTES_MAX: Final = 1_024
+"""How many offers of that size are remembered as read: members of one group offer the same, and each does so
+twice, without a member id and with it."""
 _Named = tuple[tuple[str, bytes], ...]
 """A member's protocols by name, or a group's assignments by member id."""
 _INT32: Final = struct.Struct(">i")
@@ -66,6 +71,26 @@ def _named_compact(frame: bytes, at: int) -> tuple[_Named, int]:
     return tuple(named), at
 
 
+@lru_cache(maxsize=OFFERS_KEPT)
+def _offer_legacy(raw: bytes) -> tuple[str, _Named]:
+    """Read what a JoinGroup ends with: the protocol type and the protocols."""
+    protocol_type, at = read_legacy(raw, 0)
+    return protocol_type, _named_legacy(raw, at)
+
+
+@lru_cache(maxsize=OFFERS_KEPT)
+def _offer_flexible(raw: bytes, *, has_reason: bool) -> tuple[str, _Named, str | None]:
+    """Read what a flexible JoinGroup ends with: the protocol type, the protocols and the reason."""
+    protocol_type, at = read_compact(raw, 0)
+    protocols, at = _named_compact(raw, at)
+    reason = None
+    if has_reason:
+        reason, at = read_compact_nullable(raw, at)
+    if raw[at]:
+        raise Unusual
+    return protocol_type, protocols, reason
+
+
 def _join_legacy(frame: bytes, at: int, api_version: int) -> JoinGroupRequest:
     group_id, at = read_legacy(frame, at)
     session_timeout_ms = rebalance_timeout_ms = _INT32.unpack_from(frame, at)[0]
@@ -77,9 +102,10 @@ def _join_legacy(frame: bytes, at: int, api_version: int) -> JoinGroupRequest:
     instance_id = None
     if api_version >= JOIN_INSTANCE_ID_SINCE:
         instance_id, at = read_legacy_nullable(frame, at)
-    protocol_type, at = read_legacy(frame, at)
+    offer = frame[at:]
+    read = _offer_legacy if len(offer) <= OFFER_BYTES_MAX else _offer_legacy.__wrapped__
     who = group_id, session_timeout_ms, rebalance_timeout_ms, member_id, instance_id
-    request: JoinGroupRequest = _new(JoinGroupRequest, (*who, protocol_type, _named_legacy(frame, at), None))
+    request: JoinGroupRequest = _new(JoinGroupRequest, (*who, *read(offer), None))
     return request
 
 
@@ -103,15 +129,11 @@ def _join_flexible(frame: bytes, at: int, api_version: int) -> JoinGroupRequest:
     session_timeout_ms, rebalance_timeout_ms = _TIMEOUTS.unpack_from(frame, at)
     member_id, at = read_compact(frame, at + 8)
     instance_id, at = read_compact_nullable(frame, at)
-    protocol_type, at = read_compact(frame, at)
-    protocols, at = _named_compact(frame, at)
-    reason = None
-    if api_version >= JOIN_REASON_SINCE:
-        reason, at = read_compact_nullable(frame, at)
-    if frame[at]:
-        raise Unusual
+    offer = frame[at:]
+    read = _offer_flexible if len(offer) <= OFFER_BYTES_MAX else _offer_flexible.__wrapped__
     who = group_id, session_timeout_ms, rebalance_timeout_ms, member_id, instance_id
-    request: JoinGroupRequest = _new(JoinGroupRequest, (*who, protocol_type, protocols, reason))
+    has_reason = api_version >= JOIN_REASON_SINCE
+    request: JoinGroupRequest = _new(JoinGroupRequest, (*who, *read(offer, has_reason=has_reason)))
     return request
 
 
