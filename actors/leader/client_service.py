@@ -243,6 +243,8 @@ class ClientService:
         if self._known.access_changed:
             self.held.end_all(HoldEnd.NEWS)
             self._forget_heartbeats()
+        for connection in self.table.connections():
+            connection.known = None  # else idle ones would keep old images alive
         self._host.learn_nodes(self._known.nodes)
         self._host.replica.on_metadata(self._known.image, self._host.now_ms())
         self._host.wake()

@@ -3,12 +3,15 @@ that comes of the same ones when they are decoded and decided in full."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
+import uvloop
 
 from actors.catalog.codec import decode
 from actors.catalog.headers import parse_header
@@ -28,6 +31,7 @@ from cluster.wire import parse_answer, request_frame
 from tests.coordinator.alone import Log, new_replica
 from tests.coordinator.shards import new_shard
 from tests.leader.asking import Line
+from tests.leader.lane_pair import ALLOWED, ClassicMember, Pair
 
 CLIENT = ClientIdentity("/127.0.0.1", "127.0.0.1:1")
 VERSIONS = range(6, 11)
@@ -382,3 +386,28 @@ def test_a_fetch_is_known_when_it_comes_for_the_third_time() -> None:
     told = [parse_answer("offset_fetch", 9, answer[4:]) for answer in leader.answers[1:]]
     assert [number for number, _ in told] == [0, 1, 2, 3]
     assert all(fields == told[0][1] for _, fields in told)
+
+
+def test_an_idle_connection_keeps_no_older_image(tmp_path: Path) -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_push_an_image(tmp_path))
+
+
+async def _push_an_image(directory: Path) -> None:
+    pair = Pair(directory)
+    pair.push(ALLOWED)
+    member = ClassicMember(pair, "group")
+    await member.join()
+    row = {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1}
+    asked = {
+        "group_id": "group",
+        "member_id": member.member_id,
+        "generation_id_or_member_epoch": member.generation,
+        "topics": [{"name": "orders", "partitions": [{**row, "committed_metadata": ""}]}],
+    }
+    assert (await member.ask("offset_commit", 9, **asked))["topics"][0]["partitions"][0]["error_code"] == 0
+    (connection,) = pair.servers[0].clients.table.connections()
+    assert connection.known is not None
+    pair.push(ALLOWED)
+    assert connection.known is None
+    await pair.stop()
