@@ -58,25 +58,30 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
     """A mapping of positions to what is committed there. Empty ones are not kept: whoever removes an offset
     looks whether it was the last."""
 
-    __slots__ = ("loose", "rows")
+    __slots__ = ("blocks", "loose", "more", "topic")
 
     def __init__(self) -> None:
-        self.rows = _NO_ROWS
-        """Topic -> its blocks, at least one. Only this class changes it."""
+        self.topic: str | None = None
+        """A topic that has blocks; most groups have one such topic, and a dict would take more memory than a
+        dozen offsets."""
+        self.blocks: Blocks = ()
+        """The blocks of `topic`, at least one; () if there is none."""
+        self.more = _NO_ROWS
+        """Other topic -> its blocks, at least one."""
         self.loose = _NO_LOOSE
-        """What is kept one by one. Only this class changes it."""
+        """What is kept one by one. Only this class changes any of these."""
 
     # Read.
 
     def __len__(self) -> int:
-        rows = sum(len(block[0]) for blocks in self.rows.values() for block in blocks)
+        rows = sum(len(block[0]) for _, blocks in self.packed_topics() for block in blocks)
         return rows // ROW_BYTES + len(self.loose)
 
     def __bool__(self) -> bool:
-        return bool(self.rows or self.loose)
+        return bool(self.blocks or self.more or self.loose)
 
     def __iter__(self) -> Iterator[Position]:
-        for topic, blocks in list(self.rows.items()):
+        for topic, blocks in self.packed_topics():
             for block in blocks:
                 yield from zip(repeat(topic), partitions_of(block[0]))
         yield from self.loose
@@ -95,7 +100,7 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
         value = self.loose.get(position)
         if value is not None:
             return value
-        for block in self.rows.get(position[0], ()):
+        for block in self.blocks_of(position[0]):
             at = _row_of(block[0], position[1])
             if at >= 0:
                 _, offset, leader_epoch = _ROW.unpack_from(block[0], ROW_BYTES * at)
@@ -110,9 +115,20 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
 
     def pairs(self) -> Iterator[tuple[Position, OffsetCommitValue]]:
         """Yield each position with its offset."""
-        for topic, blocks in list(self.rows.items()):
+        for topic, blocks in self.packed_topics():
             yield from pairs_of(topic, blocks)
         yield from self.loose.items()
+
+    def blocks_of(self, topic: str) -> Blocks:
+        """Return the blocks of a topic, () if it has none."""
+        return self.blocks if topic == self.topic else self.more.get(topic, ())
+
+    def packed_topics(self) -> list[tuple[str, Blocks]]:
+        """Return the topics that have blocks, with them."""
+        found = list(self.more.items())
+        if self.topic is not None:
+            found.append((self.topic, self.blocks))
+        return found
 
     def many(self, positions: Iterable[Position]) -> dict[Position, OffsetCommitValue]:
         """Return what `get` would find at each of these positions, without those that have nothing."""
@@ -122,10 +138,10 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
             value = self.loose.get(position)
             if value is not None:
                 found[position] = value
-            elif position[0] in self.rows:
+            elif self.blocks_of(position[0]):
                 wanted.setdefault(position[0], set()).add(position[1])
         for topic, partitions in wanted.items():
-            for block in self.rows[topic]:
+            for block in self.blocks_of(topic):
                 if not partitions.isdisjoint(layout_of(block[0]).partitions):
                     found.update(each for each in pairs_of(topic, (block,)) if each[0][1] in partitions)
         return found
@@ -133,7 +149,7 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
     def partitions(self) -> dict[str, list[int]]:
         """Return the partitions of each topic, both ascending."""
         found: dict[str, list[int]] = {}
-        for topic, blocks in self.rows.items():
+        for topic, blocks in self.packed_topics():
             found[topic] = list(chain.from_iterable(layout_of(block[0]).partitions for block in blocks))
         for topic, partition in self.loose:
             found.setdefault(topic, []).append(partition)
@@ -142,7 +158,7 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
     def packed(self, topic: str, partitions: Sequence[int], topic_id: bytes | None) -> bytes | None:
         """Return the rows of these partitions, in their order, if all are kept in blocks; with a `topic_id`,
         if all were committed under it. Else None."""
-        blocks = self.rows.get(topic)
+        blocks = self.blocks_of(topic)
         if not blocks or not partitions:
             return None
         if topic_id is not None and any(block[3] != topic_id for block in blocks):
@@ -162,7 +178,7 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
 
     def put(self, topic: str, blocks: Blocks) -> ReplacedOffsets:
         """Write the offsets of blocks."""
-        before = self.rows.get(topic, ())
+        before = self.blocks_of(topic)
         if len(blocks) == 1:
             at = place_of(before, blocks[0][0])
             if at >= 0:
@@ -175,7 +191,11 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
     def put_at(self, topic: str, before: Blocks, at: int, block: OffsetRows) -> ReplacedOffsets:
         """Write a block in the place of `before[at]`, which is of the same partitions; `before` are the
         blocks of the topic."""
-        self.rows[topic] = (block,) if len(before) == 1 else (*before[:at], block, *before[at + 1 :])
+        blocks = (block,) if len(before) == 1 else (*before[:at], block, *before[at + 1 :])
+        if topic == self.topic:
+            self.blocks = blocks
+        else:
+            self.more[topic] = blocks
         replaced: ReplacedOffsets = _new(ReplacedOffsets, (before, (), True))
         return replaced
 
@@ -199,7 +219,7 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
     def put_back(self, topic: str, replaced: ReplacedOffsets) -> ReplacedOffsets:
         """Undo a change of a topic. Return what undoes that."""
         undone = ReplacedOffsets(
-            self.rows.get(topic, ()),
+            self.blocks_of(topic),
             tuple((position, self.loose.get(position)) for position, _ in replaced.loose),
         )
         self._set(topic, replaced.blocks)
@@ -213,7 +233,7 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
         """Write a block of partitions that were not committed together before. `replaced` takes what becomes
         of those that are kept one by one."""
         partitions = layout_of(block[0]).partitions
-        before = self.rows.get(topic, ())
+        before = self.blocks_of(topic)
         loose = [each for each in zip(repeat(topic), partitions) if each in self.loose] if self.loose else []
         if len(before) >= BLOCKS_MAX and len(loose) == len(partitions):
             self._keep_one_by_one(topic, block, replaced)
@@ -244,7 +264,7 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
         of a block for each of its rows would be costly.
         """
         topic, partition = position
-        before = self.rows.get(topic, ())
+        before = self.blocks_of(topic)
         at = next((at for at, block in enumerate(before) if _row_of(block[0], partition) >= 0), None)
         if at is None:
             return None
@@ -258,12 +278,14 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
         return ReplacedOffsets(before, tuple(replaced.items()))
 
     def _set(self, topic: str, blocks: Blocks) -> None:
-        if blocks:
-            if self.rows is _NO_ROWS:
-                self.rows = {}
-            self.rows[intern(topic)] = blocks
+        if topic == self.topic or (self.topic is None and blocks and topic not in self.more):
+            self.topic, self.blocks = intern(topic) if blocks else None, blocks
+        elif blocks:
+            if self.more is _NO_ROWS:
+                self.more = {}
+            self.more[intern(topic)] = blocks
         else:
-            self.rows.pop(topic, None)
+            self.more.pop(topic, None)
 
     def _set_loose(self, position: Position, value: OffsetCommitValue | None) -> None:
         if value is None:

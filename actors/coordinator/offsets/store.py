@@ -77,7 +77,8 @@ def apply_rows(state: ShardState, key: Key, value: Value | None) -> Value | None
     found, state.found_before = state.found_before, None
     if state.readings:
         return _put_and_tell(state, group_id, topic, value)
-    if found is not None and found[0] is blocks[0] and offsets.rows.get(topic) is found[1]:
+    kept = offsets.blocks if topic == offsets.topic else offsets.more.get(topic)
+    if found is not None and found[0] is blocks[0] and kept is found[1]:
         return offsets.put_at(topic, *found[1:], blocks[0])
     return offsets.put(topic, blocks)
 
@@ -98,7 +99,7 @@ def _put_back(state: ShardState, group_id: str, topic: str, replaced: ReplacedOf
     if offsets is None:
         offsets = state.offsets[group_id] = GroupOffsets()
     if state.readings:
-        gone = chain.from_iterable(partitions_of(block[0]) for block in offsets.rows.get(topic, ()))
+        gone = chain.from_iterable(partitions_of(block[0]) for block in offsets.blocks_of(topic))
         come = chain.from_iterable(partitions_of(block[0]) for block in replaced.blocks)
         positions = [*zip(repeat(topic), chain(gone, come)), *(position for position, _ in replaced.loose)]
         _tell_readings(state, group_id, offsets, positions)
@@ -156,7 +157,10 @@ def one_by_one(key: Key, value: Value) -> Iterable[tuple[Key, Value]]:
 
 def records(state: ShardState) -> Iterator[Record]:
     for group_id, offsets in live_items(state.offsets, list(state.offsets)):
-        for topic, blocks in live_items(offsets.rows, list(offsets.rows)):
+        for topic in [topic for topic, _ in offsets.packed_topics()]:
+            blocks = offsets.blocks_of(topic)
+            if not blocks:
+                continue  # it has gone while the walk paused
             yield Record(OffsetRowsKey(OFFSET_ROWS, group_id, topic), OffsetRowsValue(blocks))
         for (topic, partition), committed in live_items(offsets.loose, list(offsets.loose)):
             yield Record(OffsetCommitKey(OFFSET_COMMIT, group_id, topic, partition), committed)

@@ -64,7 +64,7 @@ def count(
 def _go_back(state: ShardState, committed: GroupOffsets, topic: str, block: OffsetRows) -> bool:
     """Whether an offset of a block goes back. What it replaces is left for its apply."""
     rows = block[0]
-    blocks = committed.rows.get(topic, ())
+    blocks = committed.blocks if topic == committed.topic else committed.more.get(topic, ())
     first = rows[:4]
     for place, before in enumerate(blocks):
         if before[0][:4] == first:  # no other block has this partition
