@@ -133,7 +133,7 @@ _GROUPS = (
             " :classic behind it: "
             "only Heartbeat."),
     _row("group.heartbeat.lane.enable", None, None,
-         "Answer heartbeats that repeat and are not held by compiled code: less processor, 75 MiB a leader."),
+         "Answer heartbeats that repeat by compiled code: less processor; 75 MiB where it is loaded."),
     _row("group.heartbeat.budget.per.second", 1, INT32,
          "KIP-848: members of one leader are told longer intervals rather than to send more than so many."),
     _row("offset.metadata.max.bytes", 0, INT32, "Text that may be stored with an offset."),

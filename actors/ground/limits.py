@@ -109,8 +109,12 @@ KNOWN_REQUESTS_MAX = 16
 one."""
 KNOWN_REQUEST_BYTES_MAX = 64 * 1_024
 """How many bytes all of them have together; each byte is remembered twice."""
+REMEMBERED_HEARTBEATS_MAX = 128
+"""How many heartbeats, of as many members, one connection remembers."""
 LANE_CONNECTIONS_MAX = 20_000
-"""How many connections of one leader may have their heartbeats repeated: a kilobyte each."""
+"""How many connections of one leader may have their heartbeats repeated."""
+LANE_HEARTBEATS_MAX = 20_000
+"""How many heartbeats of one leader may be repeated: a kilobyte each."""
 HELD_LOOKS_PER_TURN_MAX = 100
 """How many held heartbeats are looked at, or answered, before requests are served again."""
 FRAMES_PER_TURN_MAX = 128

@@ -12,7 +12,8 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from socket import socket
-from typing import TYPE_CHECKING, Any
+from threading import Event
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.api.in_place import View, answer_in_place
 from actors.catalog.headers import parse_header
@@ -20,8 +21,9 @@ from actors.catalog.screening import screen_entity
 from actors.catalog.table import COORDINATOR_APIS
 from actors.ground.contract import Token
 from actors.ground.identity import TIER, ClientIdentity
+from actors.ground.tasks import Tasks
 from actors.ground.topic_names import INTERNAL_TOPICS
-from actors.leader.group_server import ElsewhereError, GroupServer
+from actors.leader.group_server import ElsewhereError, GroupServer, LastHeartbeat, LastHeartbeats
 from actors.leader.held_heartbeats import HeldHeartbeats, HoldEnd
 from actors.leader.known_tier import KnownTier
 from actors.leader.offsets_feed import OffsetsFeed
@@ -46,7 +48,30 @@ RELAY_TIMEOUT_S = 1_900.0
 request may be a JoinGroup of another partition's group, parked for as long as group.max.session.timeout.ms,
 which is 30 minutes by default."""
 
+PAYS_AFTER: Final = 5_000
+"""After how many heartbeats that the lane would have answered it is loaded: about as many as cost what
+loading it costs. It also takes 75 MB."""
+WINDOW_MS: Final = 300_000
+"""Within which time they have to come: 17 a second."""
+
 NewLink = Callable[[LinkHandlers], Link]
+
+
+class Payback:
+    """The count of heartbeats that the lane would have answered."""
+
+    __slots__ = ("_count", "_since_ms")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._since_ms = 0
+
+    def is_reached(self, now_ms: int) -> bool:
+        """Count a heartbeat, and return whether the lane pays."""
+        if now_ms - self._since_ms > WINDOW_MS:
+            self._count, self._since_ms = 0, now_ms
+        self._count += 1
+        return self._count >= PAYS_AFTER
 
 
 class ClientService:
@@ -70,7 +95,12 @@ class ClientService:
         self._feeds = {topic: OffsetsFeed(host.replica) for topic in INTERNAL_TOPICS}
         self._kernels = WarmKernels(host.replica, known)
         self.lane: Lane | None = None
-        """What repeats answers of heartbeats, once this replica has led in a tier that is to have it."""
+        """What repeats answers of heartbeats, once that has paid."""
+        self._payback = Payback() if spec.groups.group_heartbeat_lane_enable else None
+        """The count of heartbeats that the lane would have answered; None: it is loaded, or not to be."""
+        self._tasks = Tasks("the loading of the lane")
+        self._stopped = Event()
+        """Set when the lane is wanted no more."""
         self.link = new_link(self)
         """The link to the node's broker."""
         self.table = ConnectionTable(
@@ -88,22 +118,31 @@ class ClientService:
 
     def refuse_held(self) -> None:
         """Answer every held heartbeat with NOT_COORDINATOR."""
+        self._host.replica.repeats.everything()
         self.held.refuse_all()
 
     def close(self) -> None:
         """Close every connection, then the link."""
         self.table.close()
+        self._payback = None
+        self._stopped.set()
+        self._tasks.close()
         if self.lane is not None:
             self.lane.close()
         self.link.close()
 
     def began_to_lead(self) -> None:
-        """Prepare what a leader needs to serve clients: its compiled assignors, and the lane."""
+        """Prepare what a leader needs to serve clients: its compiled assignors."""
         self._kernels.look()
-        if self.lane is None and self._known.spec.groups.group_heartbeat_lane_enable:
-            from actors.leader.lane.sockets import Lane  # here, because only leaders of such tiers need numpy
 
-            self.lane = Lane(self._host, self._server.counts)
+    async def load_lane(self) -> None:
+        """Load the lane in a thread; until it is there, all goes the ordinary way."""
+        from actors.leader.lane.loading import load  # here, because few replicas ever need it
+
+        self._payback = None
+        new_lane = await asyncio.to_thread(load, self._stopped)
+        if new_lane is not None and not self._stopped.is_set():
+            self.lane = new_lane(self._host, self._server, self.held)
 
     def hand_all_back(self) -> None:
         """Give every connection back to the broker, which finds the new leader on this node: clients must not
@@ -124,13 +163,14 @@ class ClientService:
     # Requests of clients whose connections live here (network.connection.Service).
 
     def on_frame(self, connection: Connection, frame: bytes) -> bytes | None:
-        last = connection.session
-        if last is not None and last.is_same(frame):
+        heartbeats, holding = connection.session, connection.holding
+        last = None if heartbeats is None else heartbeats.find(frame)
+        if last is not None:
             answered = self._server.serve_again(last, frame, connection.answer)
-            if answered is not None and connection.holding is None:
-                if self.lane is not None:
-                    self.lane.repeated(connection, last, answered)
-                return answered  # nothing was decided, so there is nothing to commit
+            if answered is not None and (holding is None or not holding.holds(last.request)):
+                self._steady(connection, last, answered)
+                if holding is None:
+                    return answered  # nothing was decided, so there is nothing to commit
         elif (
             connection.known is not None
             and (known := connection.known.find(frame, self._known.image)) is not None
@@ -147,7 +187,11 @@ class ClientService:
                         return kept
                 if header.api_key not in COORDINATOR_APIS:
                     return self._serve_other(connection, header, frame, body_offset)
-                answered, connection.session = self._server.serve(header, frame, body_offset, connection)
+                answered, last = self._server.serve(header, frame, body_offset, connection)
+                if last is not None:
+                    if connection.session is None:
+                        connection.session = LastHeartbeats()
+                    connection.session.note(last)
                 if answered is not None:
                     self._host.arm()  # the request may have set a timer that is due before any other
             except ElsewhereError:
@@ -156,7 +200,8 @@ class ClientService:
                 connection.close(str(error))
                 return LATER
         if answered is None or self._host.replica.can_flush:
-            holding = connection.holding
+            if last is not None and holding is not None and holding.request is last.request:
+                self._holds(connection, last)
             if holding is not None and connection.has_more:
                 self.on_more(connection)
             elif holding is not None and holding.request is not None:
@@ -164,6 +209,23 @@ class ClientService:
                 return answered
             self._host.wake()  # to commit what was decided
         return answered
+
+    def _steady(self, connection: Connection, last: LastHeartbeat, answered: bytes) -> None:
+        """Have the lane repeat an answer that was given at once, if there is one."""
+        if self.lane is not None:
+            self.lane.repeated(connection, last, answered)
+        elif self._payback is not None:
+            self._look_whether_it_pays(self._payback)
+
+    def _holds(self, connection: Connection, last: LastHeartbeat) -> None:
+        """Note whose answer is held, for when that may be repeated."""
+        connection.holding.kept = connection, last
+        if self._payback is not None:
+            self._look_whether_it_pays(self._payback)
+
+    def _look_whether_it_pays(self, payback: Payback) -> None:
+        if payback.is_reached(self._host.now_ms()):
+            self._tasks.spawn(self.load_lane())
 
     def on_more(self, connection: Connection) -> None:
         """End the hold of a connection that sends more: a client that asks something else must not wait for
@@ -175,7 +237,10 @@ class ClientService:
     def on_closed(self, connection: Connection) -> None:
         """Forget the held heartbeat of a connection that closed. Its member stays in the group until its
         session ends (W13)."""
-        token = None if connection.holding is None else self.held.forget(connection.holding)
+        holding = connection.holding
+        token = None if holding is None else self.held.forget(holding)
+        if holding is not None:
+            holding.kept = None  # the two know each other
         if token is not None:
             self._server.forget(token)
 
@@ -241,6 +306,7 @@ class ClientService:
         if kind != "image" or not self._known.take(payload):
             return
         if self._known.access_changed:
+            self._host.replica.repeats.everything()
             self.held.end_all(HoldEnd.NEWS)
             self._forget_heartbeats()
         for connection in self.table.connections():

@@ -3,9 +3,9 @@
 A frame comes from a client's own connection (handed over by the broker) or relayed through the node's
 broker. This module knows tokens and wire versions; the replica decides, the connections carry.
 
-A member's steady heartbeats differ in nothing but the correlation id, and so do their answers: a connection's
-last heartbeat is remembered decoded, its answer packed (`LastHeartbeat`). So are its commits and fetches
-(`actors.leader.known_requests`).
+A member's steady heartbeats differ in nothing but the correlation id, and so do their answers: a connection
+remembers each member's last heartbeat decoded, its answer packed (`LastHeartbeat`). So are its commits and
+fetches (`actors.leader.known_requests`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ from actors.catalog.screening import screen_body
 from actors.coordinator.refusals import refusal
 from actors.ground.contract import Request, Token
 from actors.ground.identity import ClientIdentity
-from actors.ground.limits import MEMBER_FRAME_BYTES_MAX, REMEMBERED_HEARTBEAT_BYTES_MAX
+from actors.ground.limits import (
+    MEMBER_FRAME_BYTES_MAX,
+    REMEMBERED_HEARTBEAT_BYTES_MAX,
+    REMEMBERED_HEARTBEATS_MAX,
+)
 from actors.leader.held_heartbeats import Holding
 from actors.leader.known_requests import KnownCommit, KnownFetch, KnownRequests
 from actors.leader.large_answers import Beside, is_large, take_apart
@@ -112,8 +116,9 @@ class ElsewhereError(Exception):
 
 
 class LastHeartbeat:
-    """The last heartbeat of one connection: its bytes without the correlation id, what they meant, and how it
-    was answered. The next one is the same request, token included: a connection has one at a time."""
+    """The last heartbeat of a member on one connection: its bytes without the correlation id, what they
+    meant, and how it was answered. The next one is the same request, token included: a connection has one at
+    a time."""
 
     __slots__ = (
         "answer_before",
@@ -158,6 +163,34 @@ class LastHeartbeat:
         _, api_key, api_version, client_id, _, body = self.request[:6]
         header = Header(api_key, api_version, _correlation_id(frame), client_id)
         return answer, header, [], body, self.finish
+
+
+class LastHeartbeats:
+    """The last heartbeats of one connection, by their bytes: one of each member that speaks on it."""
+
+    __slots__ = ("_by_bytes", "_by_member")
+
+    def __init__(self) -> None:
+        self._by_bytes: dict[bytes, LastHeartbeat] = {}
+        self._by_member: dict[tuple[str, str], LastHeartbeat] = {}
+
+    def find(self, frame: bytes) -> LastHeartbeat | None:
+        """Return the heartbeat that this frame repeats; None if it repeats none."""
+        last = self._by_bytes.get(frame[_BEHIND])
+        return last if last is not None and last.is_same(frame) else None
+
+    def note(self, last: LastHeartbeat) -> None:
+        """Remember a heartbeat in the place of the one before of its member. If there are too many, the
+        newest one makes room: where all members of a connection come in turn, most are found."""
+        body = last.request.body
+        member = body.group_id, body.member_id
+        older = self._by_member.get(member)
+        if older is not None:
+            self._by_bytes.pop(older.behind, None)
+        elif len(self._by_member) >= REMEMBERED_HEARTBEATS_MAX:
+            _, newest = self._by_member.popitem()
+            self._by_bytes.pop(newest.behind, None)
+        self._by_member[member] = self._by_bytes[last.behind] = last
 
 
 class GroupServer:
@@ -300,6 +333,11 @@ class GroupServer:
             answered = self._finish(owed, response)
             if answered is not None:
                 owed[0](answered)
+
+    def owe(self, last: LastHeartbeat, frame: bytes, answer: Answer) -> None:
+        """Take over a heartbeat whose answer is still to come from what answers in the place of this server.
+        `frame` has its correlation id."""
+        self._owed[last.request.token] = last.owed(frame, answer)
 
     def forget(self, token: Token) -> None:
         """Forget a request that the replica will not answer any more, and that nobody waits for."""

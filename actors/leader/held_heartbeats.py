@@ -11,6 +11,9 @@ rules:
   session might end before it speaks again.
 * A hold ends when there is news for the member, when any further bytes come on the connection, when its time
   is over, or when the replica leads no longer.
+* A connection that several members share holds nothing: the answers of all would wait behind one.
+* Holds that repeat may be the lane's (`actors.leader.lane.memory`), on `Terms` that are computed here. Before
+  anything happens that might end them early, it gives them back, and they go on here.
 
 To hold a heartbeat is to decide it, to drop the answer, and to decide the same request again at the end, so
 that the member hears what is true then. Its session counts from when the heartbeat came (C12, M17): a member
@@ -29,7 +32,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.ground.held import Beats, HeldApi, Settled, Stamp
+from actors.coordinator.ground.held import Beats, HeldApi, Lane, Settled, Stamp, Terms, terms
 from actors.coordinator.ground.kind import kinds_of
 from actors.coordinator.ground.timers import Timers
 from actors.coordinator.shard import CoordinatorShard
@@ -77,10 +80,13 @@ class Holding:
 
     __slots__ = (
         "_held",
+        "_new_members",
         "apis",
         "beat_at_ms",
         "is_hurried",
         "is_listed",
+        "is_shared",
+        "kept",
         "member",
         "owned",
         "request",
@@ -110,13 +116,23 @@ class Holding:
         not held."""
         self.is_listed = False
         """Whether the member is on the list of those that are to be looked at."""
+        self.is_shared = False
+        """Whether several members take turns on the connection."""
+        self.kept: Any = None
+        """What the service keeps of the heartbeat that is held; it is not looked at here."""
+        self._new_members = 0
+        """How many heartbeats in a row were each of another member than the one before."""
         self._held = held
 
     def submit(self, request: Request, now_ms: int) -> Any | None:
         """Submit a heartbeat, as `Replica.submit` does: return the answer, or None if it comes later."""
         body = request.body
         member = body.group_id, body.member_id
-        if member != self.member:
+        if member == self.member:
+            self._new_members = 0
+        else:
+            self._new_members += 1
+            self.is_shared |= self._new_members > 2
             self.member, self.beat_at_ms, self.told_ms, self.owned = member, None, 0, None
         before_ms, self.beat_at_ms = self.beat_at_ms, now_ms
         self.spacing_ms = 0 if before_ms is None else now_ms - before_ms
@@ -125,6 +141,10 @@ class Holding:
             self.owned = owned
         self.is_hurried = False
         return self._held.submit(self, request, now_ms)
+
+    def holds(self, request: Request) -> bool:
+        """Return whether heartbeats of this API may be held on the connection."""
+        return request.api_key in self.apis and not self.is_shared
 
     def note(self, response: Any) -> Any:
         """Note what `response`, which is on its way to the client, tells the member, and return it."""
@@ -151,6 +171,8 @@ class HeldHeartbeats:
         self.counts = HoldCounts()
         self.parked: dict[Token, tuple[Holding, Request]] = {}
         """Token -> a heartbeat whose answer waits for a commit, and may be held after it: see `keeps`."""
+        self.lane: Lane | None = None
+        """What holds answers as well; None: nothing does."""
         self._replica = replica
         self._release = release
         self._clock_ms = clock_ms
@@ -195,9 +217,7 @@ class HeldHeartbeats:
     def submit(self, holding: Holding, request: Request, now_ms: int) -> Any | None:
         """Decide the heartbeat that came on `holding`'s connection. Return the answer, or None if it comes
         later."""
-        older = self._groups.get(request.body.group_id, {}).get(request.body.member_id)
-        if older is not None:
-            self._end(older, HoldEnd.REQUEST, now_ms)
+        self._end_older(holding, request, now_ms)
         self.parked[request.token] = (holding, request)
         response = self._replica.submit(request, now_ms)
         if response is None:
@@ -205,20 +225,32 @@ class HeldHeartbeats:
         del self.parked[request.token]
         return None if self._hold(holding, request, response, now_ms) else holding.note(response)
 
+    def _end_older(self, holding: Holding, request: Request, now_ms: int) -> None:
+        """End what is held of the member that this heartbeat is of."""
+        group_id, lane, key = request.body.group_id, self.lane, self.api(request).session_key(request)
+        if lane is not None:
+            lane.submitted(holding, group_id, key)
+        older = self._groups.get(group_id, {}).get(request.body.member_id)
+        if older is not None:
+            self._end(older, HoldEnd.REQUEST, now_ms)
+            if lane is not None:
+                lane.submitted(holding, group_id, key)  # the newer one is to be held
+
     def keeps(self, token: Token, response: Any) -> bool:
         """Return whether an answer that waited for its commit, and that the replica releases now, has to wait
         on, held."""
         parked = self.parked.pop(token, None)
-        return (
-            parked is not None
-            and not parked[0].is_hurried
-            and self._hold(*parked, response, self._clock_ms())
-        )
+        if parked is None or parked[0].is_hurried:
+            return False
+        holding, request = parked
+        if self.lane is not None:  # a newer one may be held there
+            self.lane.submitted(holding, request.body.group_id, self.api(request).session_key(request))
+        return self._hold(holding, request, response, self._clock_ms())
 
     def _hold(self, holding: Holding, request: Request, response: Any, now_ms: int) -> bool:
         """Hold the answer if it may be held, and return whether it is."""
         api, beats = self.api(request), self._beats(holding)
-        if not api.says_nothing(request, response, beats):
+        if not holding.holds(request) or not api.says_nothing(request, response, beats):
             return False
         settled = api.settled(self._shard.state, request, holding.owned, now_ms)
         hold_ms = 0 if settled is None else api.hold_ms(request, settled, beats)
@@ -239,6 +271,31 @@ class HeldHeartbeats:
         self.counts.began += 1
         self._look_later(holding, settled, now_ms)
         return True
+
+    def take_in(self, holding: Holding, request: Request, until_ms: int) -> None:
+        """Hold on a heartbeat that the lane has held, as if it were held here since it came. It is looked at
+        in `run`: something has happened that concerns it."""
+        holding.request, holding.until_ms, holding.is_hurried = request, until_ms, False
+        group_id = request.body.group_id
+        self._groups.setdefault(group_id, {})[request.body.member_id] = holding
+        self._stamps.setdefault(group_id, None)
+        self._changed[group_id] = None
+        self._list(holding)
+
+    def lane_counts(self, began: int, over: int, by_request: int) -> None:
+        """Count the holds of the lane that began, that were over, and that ended by a request."""
+        self.counts.began += began
+        self.counts.ended[HoldEnd.TIMEOUT] += over
+        self.counts.ended[HoldEnd.REQUEST] += by_request
+        self._size += began - over - by_request
+
+    def _terms(self, holding: Holding, request: Request, response: Any, now_ms: int) -> Terms | None:
+        """Return on which terms the heartbeats after this one may be held; None: they have to be decided."""
+        api, beats = self.api(request), self._beats(holding)
+        settled = self._shard.settled(request, holding.owned, now_ms)
+        if settled is None or not api.says_nothing(request, response, beats):
+            return None
+        return terms(api, request, settled, beats)
 
     def _beats(self, holding: Holding) -> Beats:
         return Beats(holding.told_ms, holding.spacing_ms, self._spacing_ms_min)
@@ -392,8 +449,14 @@ class HeldHeartbeats:
         assert request is not None
         self._drop(holding, why)
         response = self._decide_again(request, now_ms)
-        if response is not None:
-            self._release(request.token, response)
+        if response is None:
+            return
+        if self.lane is not None and why in (HoldEnd.TIMEOUT, HoldEnd.REQUEST):
+            # Before the answer goes out: with it, more of the connection's requests may be served.
+            found = self._terms(holding, request, response, now_ms)
+            if found is not None:
+                self.lane.ended(holding, request, found, response)
+        self._release(request.token, response)
 
     def _decide_again(self, request: Request, now_ms: int) -> Any | None:
         """Decide a held heartbeat again, as `Replica.submit` does. If its member is still there, its session

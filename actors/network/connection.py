@@ -153,8 +153,7 @@ class Connection(asyncio.Protocol):
             assert self._state >= _CLOSING, "an answer to no request"
 
     def close(self, reason: str | None = None) -> None:
-        """Close after what is written so far. If there is a reason, one line of the log names it and the
-        peer."""
+        """Close after what is written so far. If there is a reason, a line of the log has it and the peer."""
         if self._state == _RUNNING:
             self._close_reason = reason
             self._state = _CLOSING
@@ -163,15 +162,13 @@ class Connection(asyncio.Protocol):
             self._close_now()
 
     def release(self, released: Released, unserved: bytes | None = None) -> None:
-        """Stop serving and give the socket away, once the outstanding answer is given and all answers are
-        written. `unserved` is the frame now with the service, if it shall be served by whoever takes the
-        connection: its answer is then no longer expected here.
-
-        `released(socket, buffered)` is called once, perhaps before this returns, unless the client closes
-        first: then the service has `on_closed` as usual.
-        """
+        """Stop serving and give the socket away, once all answers are written. `unserved` is the frame now
+        with the service, if whoever takes the connection shall serve it. `released(socket, buffered)` is
+        called once, perhaps before this returns, unless the client closes first (`on_closed`)."""
         if self._state in (_CLOSING, _LEAVING, _CLOSED) or self._released is not None:
             return
+        if self._state == _READY:
+            self.take_back()  # the reader may hold an answer
         self._released = released
         if self._state == _WAITING and unserved is None:
             return  # `answer` departs
@@ -188,7 +185,7 @@ class Connection(asyncio.Protocol):
 
     def lend(self, reader: Reader) -> int | None:
         """Have `reader` read the socket and give what it does not answer to `data_received`, until it hears
-        `taken_back`. Return the descriptor, or None if the loop has to read on."""
+        `taken_back`. Return the descriptor; None: the loop has to read on."""
         transport = self._transport
         if transport is None or self._read_paused or not self.is_quiet:
             return None
@@ -205,6 +202,11 @@ class Connection(asyncio.Protocol):
                 self._write(unsent)
             if self._transport is not None and not (self._transport.is_closing() or self._read_paused):
                 self._transport.resume_reading()
+
+    def owe(self) -> None:
+        """Expect an answer to a frame that the reader has taken."""
+        if self._state == _READY:
+            self._state = _WAITING
 
     @property
     def is_quiet(self) -> bool:
@@ -272,8 +274,7 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._write_paused = False
-        # Nothing departs in here: asyncio's transport calls this in the midst of a write, and would report
-        # the loss of a connection twice that is closed or given away meanwhile.
+        # Nothing departs in here: asyncio calls this in the midst of a write, and reports the loss twice.
         if self._state == _LEAVING:
             self._table.loop.call_soon(self._act_on_state)
         elif self._state == _PARTIAL and self._frames.kept:
@@ -291,12 +292,12 @@ class Connection(asyncio.Protocol):
             self._table.gone(self.identity)
             self._service.on_closed(self)
 
-    # What the table calls.
+    # What the table and the pace call.
 
     def sweep(self, quiet_sweeps_max: int) -> None:
         """Advance the idle clock by one step: `quiet_sweeps_max` of them without a served frame close the
-        connection (`connections.max.idle.ms`), one closes the socket of a closed connection that still has
-        bytes to send to a client that does not read."""
+        connection (`connections.max.idle.ms`), one closes the socket of a closed one whose client does not
+        read."""
         lent_to = self._lent_to
         if self.active or self._state == _WAITING or (lent_to is not None and lent_to.has_spoken()):
             self.active = False
@@ -309,8 +310,6 @@ class Connection(asyncio.Protocol):
             self._released = None
             if self._transport is not None:
                 self._transport.abort()
-
-    # What the pace calls.
 
     def take_turn(self) -> None:
         """Serve what waits here, for as long as `Pace.frames_left` says."""
@@ -426,6 +425,8 @@ class Connection(asyncio.Protocol):
         else:
             if self._state == _PARTIAL and not self._frames.kept:
                 self._state = _READY
+                if self._lent_to is not None:
+                    self._lent_to.is_ready()
             self._pace_reading()
 
     def _schedule_turn(self) -> None:
@@ -489,8 +490,7 @@ class Connection(asyncio.Protocol):
             self._close_now()
             return
         self._state = _CLOSED
-        # Not close(): there is nothing to flush. Neither uvloop nor asyncio shuts the connection down, they
-        # close their descriptor, and the connection lives on by the duplicate.
+        # Neither uvloop nor asyncio shuts the connection down: it lives on by the duplicate.
         transport.abort()
         self._table.forget(self)
         self._released(own, self._frames.drain())

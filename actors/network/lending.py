@@ -19,6 +19,9 @@ class Reader(Protocol):
     def has_spoken(self) -> bool:
         """Return whether a frame was answered since this was asked last."""
 
+    def is_ready(self) -> None:
+        """Learn that the connection owes no answer any more. The last one may still be on its way."""
+
     def taken_back(self) -> None:
         """Leave the socket alone from now on. It is still open."""
 

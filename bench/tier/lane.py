@@ -1,8 +1,14 @@
 """CPU of a heartbeat with the lane and without: `python -m bench.tier.lane`.
 
 Two tiers of one node stand side by side, which differ in `group.heartbeat.lane.enable` alone, and take the
-same load in turns: 200 connections with one heartbeat outstanding each. CPU is user + system time of all
-actors of the tier, by the heartbeats that were answered; the load generator's is not in it.
+same loads in turns:
+
+* classic, consumer: 200 connections with one member and one heartbeat outstanding each;
+* shared: 8 connections of software whose heartbeats may be held, with 25 classic members each;
+* held: 600 such connections with one classic member each, every 3 seconds.
+
+CPU is user + system time of all actors of the tier, by the heartbeats that were answered; the load
+generator's is not in it. It says something only beside the other tier's of the same run.
 """
 
 from __future__ import annotations
@@ -11,49 +17,75 @@ import argparse
 import asyncio
 import contextlib
 import statistics
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
 
 from bench.ground.steady_heartbeat import steady_heartbeat
 from bench.ground.throwaway import Tier
 from bench.peers import load
 from bench.peers.generators import Generators
 from bench.peers.load import Servers, Target
+from bench.peers.members import Member
 from bench.tier.basics import settle_groups
 from cluster.wire import Wire, request_frame
 
-GROUPS, MEMBERS_PER_GROUP = 40, 5
-CONNECTIONS = GROUPS * MEMBERS_PER_GROUP
-TOPIC = "lane"
-SIDES = {"without": "false", "with": "true"}
+MEMBERS: Final = 200
+HELD_MEMBERS, HELD_SPACING_S = 600, 3.0
+TOPIC: Final = "lane"
+CONSUMER_JOIN_S: Final = 30.0
+SIDES: Final = {"without": "false", "with": "true"}
 """The two tiers, and the setting of each."""
-LOADING_S = {"classic": 20.0, "consumer": 2.0}
-"""How long, in seconds, each tier takes each load before it counts: leaders load or compile the function
-meanwhile."""
+JAVA: Final = request_frame(
+    *("api_versions", 3, 1, "lane"),
+    {"client_software_name": "apache-kafka-java", "client_software_version": "4.4.0"},
+)
+"""What has a client's heartbeats held."""
+
+
+class Case(NamedTuple):
+    """A load."""
+
+    name: str
+    settle: Callable[[Tier], Awaitable[list[Target]]]
+    loading_s: float
+    """How long each tier takes it before it counts: leaders load or compile the function meanwhile."""
+    rate: float | None
+    """How many heartbeats a second; None: a closed loop."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.tier.lane", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="how often each tier takes each load")
-    parser.add_argument("--seconds", type=float, default=4.0, help="of each load")
+    parser.add_argument("--seconds", type=float, default=4.0, help="of each load; held ones take 9 at least")
+    parser.add_argument("--only", choices=[case.name for case in CASES], help="one load")
     asked = parser.parse_args()
     with contextlib.ExitStack() as stack:
         generators = stack.enter_context(contextlib.closing(Generators()))
         tiers = {name: stack.enter_context(_tier(flag)) for name, flag in SIDES.items()}
-        for protocol, settle in (("classic", _classics), ("consumer", _consumers)):
-            sides = {name: asyncio.run(settle(tier)) for name, tier in tiers.items()}
-            figures: dict[str, list[float]] = {name: [] for name in sides}
-            for number in range(asked.rounds + 1):
-                seconds = asked.seconds if number else LOADING_S[protocol]
-                for name, targets in sides.items():
-                    pids = tiers[name].pids()
-                    sample = load.drive(generators, Servers(pids, pids), targets, seconds)
-                    if number:
-                        figures[name].append(sample.figures["cpu_us"])
-            for name, found in figures.items():
-                runs = ", ".join(f"{each:.1f}" for each in found)
-                print(
-                    f"{protocol} {name} the lane: median {statistics.median(found):.1f} us ({runs})",
-                    flush=True,
-                )
+        for case in CASES:
+            if asked.only in (None, case.name):
+                _measure(case, tiers, generators, asked)
+
+
+def _measure(case: Case, tiers: dict[str, Tier], generators: Generators, asked: argparse.Namespace) -> None:
+    sides = {name: asyncio.run(_settled(case, tier)) for name, tier in tiers.items()}
+    seconds = asked.seconds if case.rate is None else max(asked.seconds, 3 * HELD_SPACING_S)
+    figures: dict[str, list[float]] = {name: [] for name in sides}
+    for number in range(asked.rounds + 1):
+        for name, targets in sides.items():
+            pids = tiers[name].pids()
+            took_s = seconds if number else case.loading_s
+            sample = load.drive(generators, Servers(pids, pids), targets, took_s, case.rate)
+            if number:
+                figures[name].append(sample.figures["cpu_us"])
+    for name, found in figures.items():
+        runs = ", ".join(f"{each:.1f}" for each in found)
+        median = statistics.median(found)
+        print(f"{case.name} {name} the lane: median {median:.1f} us ({runs})", flush=True)
+
+
+async def _settled(case: Case, tier: Tier) -> list[Target]:
+    return await case.settle(tier)
 
 
 def _tier(flag: str) -> Tier:
@@ -63,9 +95,24 @@ def _tier(flag: str) -> Tier:
     )
 
 
+def _target(members: list[Member], opening: tuple[bytes, ...] = ()) -> Target:
+    """Return a connection on which these members of one group take turns."""
+    frames = [member.heartbeat_frame() for member in members]
+    return Target(members[0].host, members[0].port, "heartbeat", 4, frames, opening)
+
+
 async def _classics(tier: Tier) -> list[Target]:
-    members = await settle_groups(tier, "lane", GROUPS, MEMBERS_PER_GROUP)
-    return [Target(m.host, m.port, "heartbeat", 4, [m.heartbeat_frame()]) for m in members]
+    return [_target([member]) for member in await settle_groups(tier, "classic", MEMBERS // 5, 5)]
+
+
+async def _shared(tier: Tier) -> list[Target]:
+    members = await settle_groups(tier, "shared", MEMBERS // 25, 25)
+    return [_target(members[first : first + 25], (JAVA,)) for first in range(0, MEMBERS, 25)]
+
+
+async def _held(tier: Tier) -> list[Target]:
+    members = await settle_groups(tier, "held", HELD_MEMBERS // 5, 5)
+    return [_target([member], (JAVA,)) for member in members]
 
 
 async def _consumers(tier: Tier) -> list[Target]:
@@ -75,7 +122,8 @@ async def _consumers(tier: Tier) -> list[Target]:
     topic = {"name": TOPIC, "num_partitions": 4, "replication_factor": 1, "assignments": [], "configs": []}
     await wire.call("create_topics", 7, topics=[topic], timeout=5_000, validate_only=False)
     await wire.close()
-    return list(await asyncio.gather(*(_consumer(port, number) for number in range(CONNECTIONS))))
+    joining = (_consumer(port, number) for number in range(MEMBERS))
+    return list(await asyncio.wait_for(asyncio.gather(*joining), CONSUMER_JOIN_S))
 
 
 async def _consumer(port: int, number: int) -> Target:
@@ -91,6 +139,14 @@ async def _consumer(port: int, number: int) -> Target:
     await wire.close()
     frame = request_frame("consumer_group_heartbeat", 1, 1, "wire", fields)
     return Target("127.0.0.1", port, "consumer_group_heartbeat", 1, [frame])
+
+
+CASES: Final = (
+    Case("classic", _classics, 20.0, None),
+    Case("consumer", _consumers, 2.0, None),
+    Case("shared", _shared, 2.0, None),
+    Case("held", _held, 4 * HELD_SPACING_S, HELD_MEMBERS / HELD_SPACING_S),
+)
 
 
 if __name__ == "__main__":

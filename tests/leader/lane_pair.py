@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import socket
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from actors.ground.identity import ClientIdentity
 from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.settings import GroupSettings
 from actors.ground.spec import BrokerSettings, NodeSpec, TierSpec, copies
+from actors.leader.lane.compiled import Repeat, compile_repeat
+from actors.leader.lane.memory import Memory
 from actors.leader.lane.sockets import Lane
 from actors.leader.offsets_partition import OffsetsPartition, Outside
 from actors.metadata.wire import pack_image
@@ -33,9 +35,16 @@ from actors.security.gate import ACLS
 from bench.ground.steady_heartbeat import steady_heartbeat
 from cluster.wire import parse_answer, request_frame
 from tests.coordinator.alone import Log, commit
-from tests.polling import reached
 
 EPOCH_MS = 1_700_000_000_000
+JAVA = "apache-kafka-java"
+"""Software whose heartbeats may be held."""
+CONSUMER_INTERVAL_MS = 5_500
+"""What KIP-848 members are told: they are held for 4,400 ms, or by the lane for a little less. Where time
+goes by whole seconds, both are over with the same."""
+HOLD_S_MAX = 5
+"""How many seconds an answer is waited for."""
+SESSION_MS = 45_000
 ROUNDS = 8
 """How many iterations of the loop bring every byte to where it goes."""
 TOPIC = TopicImage(b"orders".rjust(16, b"-"), "orders", (0,) * 4)
@@ -51,6 +60,11 @@ ALLOWED = (
 )
 
 
+@cache
+def _repeat() -> Repeat:
+    return compile_repeat()
+
+
 class LeasedLog(Log):
     """A log whose lease a test ends and renews."""
 
@@ -62,6 +76,23 @@ class LeasedLog(Log):
     @property
     def lease_until(self) -> float:
         return inf if self.leased else -inf
+
+
+class DeafTo:
+    """A memory that some of what the replica tells does not reach: it forgets to forget."""
+
+    def __init__(self, memory: Memory, *deaf: str) -> None:
+        self._memory = memory
+        self._deaf = deaf
+
+    def __getattr__(self, name: str) -> Any:
+        return (lambda _=None: None) if name in self._deaf else getattr(self._memory, name)
+
+
+class EndlessLog(LeasedLog):
+    """A log that tells the lane of a lease that never ends."""
+
+    lease_until = inf  # type: ignore[assignment]
 
 
 class _Host(ReplicaHost):
@@ -96,6 +127,7 @@ class Server:
             group_initial_rebalance_delay_ms=0,
             group_rebalance_batch_max_ms=0,
             group_heartbeat_lane_enable=has_lane,
+            group_consumer_heartbeat_interval_ms=CONSUMER_INTERVAL_MS,
         )
         spec = TierSpec(
             tier_id="lane",
@@ -135,11 +167,14 @@ class Server:
         self.log.is_leader = False
         self.replica.on_fallen()
 
-    def adopt(self, sock: socket.socket, number: int) -> Connection:
-        identity = ClientIdentity("/127.0.0.1", f"127.0.0.1:{number}")
-        return self.clients.table.adopt(sock, b"", identity, self.clients)
+    def adopt(self, sock: socket.socket, number: int, software: str) -> Connection:
+        identity = ClientIdentity("/127.0.0.1", f"127.0.0.1:{number}", software_name=software)
+        self.clients.on_handover(sock, identity, b"")
+        return next(each for each in self.clients.table.connections() if each.identity is identity)
 
     def turn(self) -> None:
+        if self.lane is not None:
+            self.lane.end_holds()
         if self.replica.serving:
             self.replica.run_timers(self.now_ms)
             commit(self.replica)
@@ -148,14 +183,16 @@ class Server:
 class Client:
     """One client's connections, one to each server."""
 
-    def __init__(self, pair: Pair, number: int) -> None:
+    def __init__(self, pair: Pair, number: int, software: str) -> None:
         self._pair = pair
+        self.software = software
         ours = [socket.socketpair() for _ in pair.servers]
         self.sockets = [mine for mine, _ in ours]
         for sock in itertools.chain.from_iterable(ours):
             sock.setblocking(False)
         self.connections = [
-            server.adopt(theirs, number) for server, (_, theirs) in zip(pair.servers, ours, strict=True)
+            server.adopt(theirs, number, software)
+            for server, (_, theirs) in zip(pair.servers, ours, strict=True)
         ]
         self.is_closed = False
 
@@ -213,11 +250,12 @@ class Pair:
         self._numbers = itertools.count(1)
         self._clients: list[Client] = []
 
-    async def start(self) -> None:
-        for server in self.servers:
-            server.clients.began_to_lead()
-        lane = self.lane
-        await reached(lambda: lane.is_loaded, "the compiled function is loaded", 100)
+    async def start(self, *, has_loaded: bool = True) -> None:
+        """Begin; `has_loaded`: the one with the lane has loaded it already."""
+        with_lane = self.servers[0]
+        host, clients = with_lane.partition._host, with_lane.clients
+        if has_loaded:
+            clients.lane = Lane(host, with_lane.partition._server, clients.held, _repeat())
         self.push(ALLOWED)
         await self.settle()
 
@@ -239,8 +277,8 @@ class Pair:
         for server in self.servers:
             server.clients.on_push("image", pack_image(image))
 
-    def connect(self) -> Client:
-        client = Client(self, next(self._numbers))
+    def connect(self, software: str = "") -> Client:
+        client = Client(self, next(self._numbers), software)
         self._clients.append(client)
         return client
 
@@ -267,19 +305,23 @@ class Pair:
 class Caller:
     """A client that sends requests with correlation ids of its own, and waits for answers."""
 
-    def __init__(self, pair: Pair) -> None:
+    def __init__(self, pair: Pair, client: Client | None = None) -> None:
         self.pair = pair
-        self.client = pair.connect()
+        self.client = client or pair.connect()
         self._ids = itertools.count(1)
 
     def frame(self, api: str, version: int, **fields: Any) -> bytes:
         return request_frame(api, version, next(self._ids), "lane", fields)
 
     async def ask(self, api: str, version: int, **fields: Any) -> dict[str, Any]:
-        """Return the only answer that comes, as plain values."""
+        """Return the only answer that comes, as plain values. One that is held is waited for."""
         self.client.send(self.frame(api, version, **fields))
         await self.pair.settle()
         data = self.client.take()
+        for _ in range(HOLD_S_MAX):
+            if not data:
+                await self.pair.advance(1_000)
+                data = self.client.take()
         assert len(data) == 4 + int.from_bytes(data[:4], "big"), data
         return parse_answer(api, version, data[4:])[1]
 
@@ -287,10 +329,9 @@ class Caller:
 class ClassicMember(Caller):
     """The member of a classic group whose only member it is."""
 
-    def __init__(self, pair: Pair, group_id: str, session_ms: int = 45_000) -> None:
-        super().__init__(pair)
+    def __init__(self, pair: Pair, group_id: str, client: Client | None = None) -> None:
+        super().__init__(pair, client)
         self.group_id = group_id
-        self.session_ms = session_ms
         self.member_id = ""
         self.generation = -1
 
@@ -299,7 +340,7 @@ class ClassicMember(Caller):
             "join_group",
             3,
             group_id=self.group_id,
-            session_timeout=self.session_ms,
+            session_timeout=SESSION_MS,
             rebalance_timeout=60_000,
             member_id=self.member_id,
             protocol_type="consumer",
@@ -325,8 +366,8 @@ class ClassicMember(Caller):
 class ConsumerMember(Caller):
     """A KIP-848 member."""
 
-    def __init__(self, pair: Pair, group_id: str, member_id: str) -> None:
-        super().__init__(pair)
+    def __init__(self, pair: Pair, group_id: str, member_id: str, client: Client | None = None) -> None:
+        super().__init__(pair, client)
         self.group_id = group_id
         self.member_id = member_id
         self.epoch = 0

@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from math import inf
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
 
-from actors.leader.lane.memory import Memory
 from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
-from tests.leader.lane_pair import ALLOWED, ClassicMember, ConsumerMember, LeasedLog, Pair
+from tests.leader.lane_pair import ALLOWED, ClassicMember, ConsumerMember, DeafTo, EndlessLog, Pair
+from tests.polling import reached
 
 REBALANCE_IN_PROGRESS = 27
 UNKNOWN_MEMBER = 25
@@ -311,21 +310,27 @@ def test_a_connection_that_is_given_away_takes_every_byte_with_it(tell: Callable
     tell(story)
 
 
-class DeafTo:
-    """A memory that some of what the replica tells does not reach: it forgets to forget."""
+def test_the_lane_is_loaded_when_it_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        pair = Pair(tmp_path)
+        await pair.start(has_loaded=False)
+        clients = pair.servers[0].clients
+        member = ClassicMember(pair, "classic")
+        await member.join()
+        for _ in range(3):
+            await member.beat()
+        await asyncio.sleep(0)
+        assert not len(clients._tasks), "it does not pay yet"
+        monkeypatch.setattr("actors.leader.client_service.PAYS_AFTER", 5)
+        for _ in range(4):
+            await member.beat()
+        assert len(clients._tasks) == 1
+        await reached(lambda: clients.lane is not None, "the lane is loaded", 100)
+        await steady(pair, member)
+        assert pair.servers[1].clients.lane is None, "it is turned off"
+        await pair.stop()
 
-    def __init__(self, memory: Memory, *deaf: str) -> None:
-        self._memory = memory
-        self._deaf = deaf
-
-    def __getattr__(self, name: str) -> Any:
-        return (lambda _=None: None) if name in self._deaf else getattr(self._memory, name)
-
-
-class EndlessLog(LeasedLog):
-    """A log that tells the lane of a lease that never ends."""
-
-    lease_until = inf  # type: ignore[assignment]
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize(

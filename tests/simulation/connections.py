@@ -1,14 +1,16 @@
 """The clients' connections to one process, with held heartbeats, the lane and known commits as
 actors/leader/client_service.py has them.
 
-Half of the members are of software whose heartbeats may be held, and those of the others are repeated by the
-lane. A client has one connection to a process until it waits no longer for an answer.
+Half of the members are of software whose heartbeats may be held, and the lane repeats both sorts. A client
+whose heartbeats are held has one connection to a process until it waits no longer for an answer; those of a
+kind whose heartbeats are not share one.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from actors.ground.contract import Request
 from actors.leader.held_heartbeats import HeldHeartbeats, HoldEnd, Holding
 from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
 from tests.simulation.asked import Asked
@@ -31,26 +33,46 @@ class Connections:
         self._known: KnownCommits | None = None
         self._owed: dict[int, Holding] = {}
         """The holding of each heartbeat whose answer comes later, by its token."""
+        self._waiting: dict[int, tuple[str, str]] = {}
+        """The connection and the client of each request that Python owes an answer, by its token."""
 
     def watch(self, replica: Any) -> None:
         """Begin to hold and to repeat heartbeats of this replica's clients."""
         process = self._process
-        self.lane = Lane(process, replica)
         self._known = KnownCommits(process, replica)
         self._held = HeldHeartbeats(
             replica, self._give, process.now_ms, HELD_CLIENTS, spacing_ms_min=SPACING_MS_MIN
         )
         self._held.counts = process.world.holds
         replica.watcher = self._held
+        self.lane = Lane(process, replica, self._held, self._give, self._waiting)
 
     def submit(self, asked: Asked) -> Any:
         """Submit a request. Returns the answer, or None if it comes later."""
-        process, request = self._process, asked.request
+        request, client = asked.request, asked.client.name
         if self._known is not None:
             request = self._known.recognised(request)
-        holding = self._holding(asked.client.name)
-        if holding is None and self.lane is not None:
-            return self.lane.submit(asked.client.name, request)
+        holding = self._holding(client)
+        connection = _connection(client, holding)
+        if self.lane is not None and all(owed != connection for owed, _ in self._waiting.values()):
+            is_taken, body = self.lane.submit(client, connection, request)
+            if is_taken:
+                if body is None and holding is not None:
+                    self._owed[request.token] = holding
+                return body
+            self.lane.tell(connection)
+        body = self._decided(holding, request)
+        if body is None:
+            self._waiting[request.token] = connection, client
+            if holding is not None and holding.request is request:
+                holding.kept = connection, request
+        elif self.lane is not None and holding is None:
+            self.lane.decided(connection, request, body)
+        return body
+
+    def _decided(self, holding: Holding | None, request: Request) -> Any:
+        """Have the replica decide the request, and hold its answer if it may be held."""
+        process = self._process
         if holding is None or self._held is None:
             return process.machine.submit(request, process.now_ms())
         self._held.end(holding, HoldEnd.REQUEST)
@@ -65,15 +87,18 @@ class Connections:
     def closed(self, asked: Asked) -> None:
         """Forget the closed connection of this request. One that the client has opened since stays: a process
         that was paused may hear of both in any order."""
-        if self.lane is not None:
-            self.lane.closed(asked.client.name)
+        client = asked.client.name
+        for token in [token for token, owed in self._waiting.items() if owed[1] == client]:
+            del self._waiting[token]
         now = self._holdings.get(asked.client.name)
         if any(token > asked.request.token for token, holding in self._owed.items() if holding is now):
             return
+        if self.lane is not None:
+            self.lane.closed(_connection(client, now))
         holding = self._holdings.pop(asked.client.name, None)
         token = None if holding is None or self._held is None else self._held.forget(holding)
         if token is not None:
-            self._owed.pop(token)
+            self._owed.pop(token, None)
             self._process.world.answers.forgotten(self._process, token)
 
     def turned(self) -> None:
@@ -86,6 +111,7 @@ class Connections:
             self._give(token, body)
 
     def _give(self, token: int, body: Any) -> None:
+        self._waiting.pop(token, None)
         holding = self._owed.pop(token, None)
         if holding is not None:
             holding.note(body)
@@ -97,3 +123,7 @@ class Connections:
             is_held = client[-1:] in "02468"
             self._holdings[client] = self._held.of_client(client, "") if is_held else None
         return self._holdings.get(client)
+
+
+def _connection(client: str, holding: Holding | None) -> str:
+    return client.rpartition("-")[0] if holding is None else client

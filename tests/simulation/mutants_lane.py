@@ -1,9 +1,10 @@
 """Mistakes of the lane: it forgets to forget, or nobody asks it whom it has heard.
 
-Not here, but in tests/leader/test_lane.py: a lane that remembers through the end of its leadership (it has no
-lease then, and what changes until it leads again comes by records, which make it forget as well), or through
-a new image (no seed brings one to a member that the lane is just answering, and rights are not in this
-world); and one that tells the timers nothing when it forgets (members here speak again too soon).
+Not here, but in tests/leader/test_lane.py and test_lane_members.py: a lane that remembers, or holds, through
+the end of its leadership (it has no lease then, and what changes until it leads again comes by records, which
+make it forget as well), or through a new image (no seed brings one to a member that the lane is just
+answering, and rights are not in this world); and one that tells the timers nothing when it forgets (members
+here speak again too soon).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from actors.coordinator.ground.kind import kinds_of
 from actors.coordinator.shard import CoordinatorShard
 from actors.ground.contract import Request, Result
-from actors.leader.lane.memory import Memory
+from actors.leader.lane.memory import HELD, Memory, Repetition
 from storage.raft.raft import FOREVER, Raft
 
 
@@ -37,6 +38,14 @@ class HearsOfRequestsOnly(Memory):
 
     def fired(self, key: tuple[Any, ...]) -> None:
         return
+
+
+class HoldsOnThroughNews(Memory):
+    """What the lane holds is given back before anything that may be news for the member."""
+
+    def _withdraw(self, repetition: Repetition) -> None:
+        self.facts[repetition.place][HELD] = 0
+        super()._withdraw(repetition)
 
 
 class RepeatsWithoutLease(Raft):

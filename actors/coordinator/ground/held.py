@@ -18,6 +18,10 @@ from actors.ground.records import TopicPartitions
 
 HOLD_SHARE: Final = 0.8
 """Which part of the time until a client's next heartbeat its answer may be held."""
+SPACING_SHARES: Final = (0.95, 1.2)
+"""How far, by its share, the spacing of heartbeats may be off the last one for holds to repeat."""
+ANY_SPACING_MS: Final = 2**40
+"""More time than there is between any two heartbeats."""
 
 
 class Settled(NamedTuple):
@@ -45,6 +49,19 @@ class Beats(NamedTuple):
     """The time between the last two heartbeats; 0: not known."""
     spacing_ms_min: int
     """Members whose heartbeats are closer together are not held, where the spacing is what counts."""
+
+
+class Terms(NamedTuple):
+    """How the next answers to a heartbeat may be given without a decision."""
+
+    hold_ms: int
+    """How long they are held; 0: not at all."""
+    spacing_ms_min: int
+    spacing_ms_max: int
+    """How long after the one before a heartbeat comes of which that is true."""
+
+
+AT_ONCE: Final = Terms(0, 0, 0)
 
 
 class HeldApi(NamedTuple):
@@ -76,6 +93,32 @@ class Heard(Protocol):
 
     def tell(self, group_id: str) -> None:
         """Bring the session timers of a group up to date."""
+
+
+class Lane(Protocol):
+    """What holds answers in the place of `actors.leader.held_heartbeats`, whose `Holding` is what is known of
+    a connection: `actors.leader.lane.sockets`."""
+
+    def submitted(self, holding: Any, group_id: str, session_key: Hashable) -> None:
+        """Learn that a heartbeat is decided that came on this connection, of the member whose session's timer
+        has this key; give back what is held of them."""
+
+    def ended(self, holding: Any, request: Request, terms: Terms, response: Any) -> None:
+        """Learn that the hold of a heartbeat ends with this answer, and on which terms the next are held."""
+
+
+def terms(api: HeldApi, request: Request, found: Settled, beats: Beats) -> Terms | None:
+    """Return on which terms the next of a settled member's heartbeats may be held; None if they may not be
+    without a decision."""
+
+    def hold_ms(spacing_ms: int) -> int:
+        return api.hold_ms(request, found, beats._replace(spacing_ms=spacing_ms))
+
+    least_ms, most_ms = (int(beats.spacing_ms * share) for share in SPACING_SHARES)
+    held_ms = min(hold_ms(least_ms), hold_ms(most_ms))
+    if hold_ms(0) == held_ms == hold_ms(ANY_SPACING_MS):
+        least_ms, most_ms = 0, ANY_SPACING_MS
+    return Terms(held_ms, least_ms, most_ms) if held_ms > 0 and not found.waits else None
 
 
 def hold_ms_max(session_timeout_ms: int, interval_ms: int) -> int:

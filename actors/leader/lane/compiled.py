@@ -1,35 +1,69 @@
 """The compiled function of the lane: it reads sockets, compares bytes, and answers what is a repetition.
 
-It is numba's, and calls libc itself: `repeat` is only its text, in which the names of `_libc` stand for
-libc's functions. The first process of an installation compiles it (some 10 s of a processor, in a thread),
-others load it from numba's on-disk cache.
+It is numba's, and calls libc itself: the functions down to `repeat` are only its text, in which the names of
+`_libc` stand for libc's functions. A process of its own compiles it (some 10 s of a processor), once in an
+installation; replicas load it from numba's on-disk cache.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
 import platform
+import zlib
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Final
 
-from actors.leader.lane.memory import ANSWER_BYTES, API_KEY, ARMED, HEARD_MS, REQUEST_BYTES, SPOKE
+from actors.leader.lane.memory import (
+    ANSWER_BYTES,
+    API_KEY,
+    ARMED,
+    CAME_MS,
+    HEARD_MS,
+    HELD,
+    HOLD_MS,
+    REQUEST_BYTES,
+    SEAT,
+    SPACING_MS,
+    SPACING_MS_MAX,
+    SPACING_MS_MIN,
+)
 from actors.protocol.api_keys import HEARTBEAT
 
 EVENTS_MAX: Final = 64
-"""How many sockets one call reads: half a millisecond, then the loop goes on."""
+"""How many sockets one call reads, and how many holds that it cannot end it gives to Python, together: half a
+millisecond, then the loop goes on."""
 EVENT_INTS, EVENT_DESCRIPTOR = (3, 1) if platform.machine() == "x86_64" else (4, 2)
 """The size of the kernel's `struct epoll_event` in int32s, and which of them is the descriptor."""
 READ_BYTES: Final = 256 * 1024
 """How much one call reads in all: what is not answered lies there until Python has taken it."""
 READ_BYTES_MIN: Final = 8 * 1024
 """The least room that a socket is read into; with less, it is left for the next call."""
-DESCRIPTOR, BEGIN, SIZE, SENT = range(4)
-"""The columns of what is given to Python: whose it is, where its bytes begin, how many there are (0 or less:
-none, the socket has ended), and how many bytes of the answer the socket took (-1: there was no answer)."""
+QUIET, SPOKE, HOLDS, UNTIL_MS, DESCRIPTOR = range(5)
+"""The rows of what is known of each seat, which is a connection: whether Python owes it nothing; whether it
+was heard since the last sweep; the place whose answer is held (-1: none), and until when (0: none is); its
+socket's descriptor."""
+SEAT_FACTS: Final = 5
+WHO, BEGIN, SIZE, SENT, PLACE = range(5)
+"""The columns of what is given to Python: whose seat it is, where its bytes begin, how many there are (0:
+none, the socket has ended; LEASELESS), and how many bytes of which place's answer the socket took (-1: all,
+or there was no answer)."""
+LEASELESS: Final = -1
+"""A size: a hold is over, and no lease allows to answer."""
+EPOLL, NOW_MS, DUE_MS, LEASE_UNTIL_NS, CLASSIC, CONSUMER, BEGAN, OVER, BY_REQUEST, NEXT_MS, GIVEN = range(11)
+"""What one call is told: whose sockets to read, the time, up to when holds are over (0: not now), when the
+lease ends on the monotonic clock. And what it tells: how many heartbeats of each API it has answered, how
+many holds have begun, were over, or ended by a request, when the next one is over, and how many rows Python
+gets."""
+NUMBERS: Final = 11
+NEVER: Final = 2**62
+BUCKET: Final = 8
+"""How many repetitions may have the same place in the index."""
 DONT_WAIT, NO_SIGNAL, MONOTONIC = 0x40, 0x4000, 1
 """Linux's MSG_DONTWAIT, MSG_NOSIGNAL and CLOCK_MONOTONIC."""
 
-Repeat = Callable[..., tuple[int, int, int]]
+Repeat = Callable[..., None]
 
 epoll_wait: Any = None
 recv: Any = None
@@ -38,57 +72,182 @@ memcmp: Any = None
 clock_gettime: Any = None
 
 
-def repeat(
-    epoll: int,
-    lease_until_ns: int,
-    now_ms: int,
-    events: Any,
-    places: Any,
+def checksum(request: bytes) -> int:
+    """Return the CRC-32 of a request, with its length, without its correlation id: `find` computes the
+    same."""
+    return zlib.crc32(request[12:], zlib.crc32(request[:8]))
+
+
+def remainders() -> list[int]:
+    """Return the table by which `find` computes a CRC-32."""
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (0xEDB88320 if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+def is_leased(until_ns: int, clock: Any) -> bool:
+    clock_gettime(MONOTONIC, clock.ctypes.data)
+    return bool(clock[0] * 1_000_000_000 + clock[1] < until_ns)
+
+
+def find(room: Any, begin: int, end: int, seat: int, facts: Any, frames: Any, index: Any, table: Any) -> int:
+    """Return the place of the repetition that stands at `begin` in the room; -1 if it is none."""
+    if end - begin < 12:
+        return -1
+    size = 4
+    for at in range(4):
+        size += int(room[begin + at]) << 8 * (3 - at)
+    if size < 12 or size > end - begin or size > frames.shape[2]:
+        return -1
+    crc = 0xFFFFFFFF
+    for at in range(size):
+        if at < 8 or at >= 12:
+            crc = table[(crc ^ room[begin + at]) & 0xFF] ^ (crc >> 8)
+    bucket = index[(crc ^ 0xFFFFFFFF) & (index.shape[0] - 1)]
+    request = room.ctypes.data + begin
+    for place in bucket:
+        if place >= 0:
+            fact, known = facts[place], frames[place, 0].ctypes.data
+            is_here = fact[ARMED] and fact[SEAT] == seat and fact[REQUEST_BYTES] == size
+            if (
+                is_here
+                and memcmp(request, known, 8) == 0
+                and memcmp(request + 12, known + 12, size - 12) == 0
+            ):
+                return int(place)
+    return -1
+
+
+def give(numbers: Any, descriptor: int, place: int, facts: Any, frames: Any) -> int:
+    """Send the answer of a place. Return how much of it was sent."""
+    fact = facts[place]
+    numbers[CLASSIC if fact[API_KEY] == HEARTBEAT else CONSUMER] += 1
+    sent = send(descriptor, frames[place, 1].ctypes.data, fact[ANSWER_BYTES], DONT_WAIT | NO_SIGNAL)
+    return int(max(sent, 0))
+
+
+def let_go(numbers: Any, seat: int, seats: Any, facts: Any, frames: Any) -> int:
+    """End the hold of a seat. Return how much of the answer was sent."""
+    place = seats[HOLDS, seat]
+    seats[HOLDS, seat], seats[UNTIL_MS, seat], facts[place, HELD] = -1, 0, 0
+    return give(numbers, seats[DESCRIPTOR, seat], place, facts, frames)
+
+
+def end_holds(numbers: Any, seats: Any, facts: Any, frames: Any, others: Any) -> int:
+    """End the holds that are over. Return how many rows of `others` are taken."""
+    given = 0
+    for seat in range(seats.shape[1]):
+        until_ms = seats[UNTIL_MS, seat]
+        if until_ms == 0:
+            continue
+        if until_ms > numbers[DUE_MS] or given == EVENTS_MAX // 2:
+            numbers[NEXT_MS] = min(numbers[NEXT_MS], until_ms)
+            continue
+        row, place = others[given], seats[HOLDS, seat]
+        row[WHO], row[BEGIN], row[SIZE], row[SENT], row[PLACE] = seat, 0, LEASELESS, -1, place
+        if is_leased(numbers[LEASE_UNTIL_NS], others[EVENTS_MAX]):
+            numbers[OVER] += 1
+            sent = let_go(numbers, seat, seats, facts, frames)
+            if sent == facts[place, ANSWER_BYTES]:
+                continue
+            row[SIZE], row[SENT] = 0, sent
+        seats[QUIET, seat] = 0
+        given += 1
+    return given
+
+
+def serve(
+    numbers: Any,
+    row: Any,
+    seats: Any,
     facts: Any,
     frames: Any,
+    index: Any,
+    table: Any,
+    room: Any,
+    clock: Any,
+) -> bool:
+    """Answer the repetitions with which the bytes of `row` begin, or hold their answers. Return whether all
+    bytes were; otherwise the row says what is left."""
+    seat, begin, end = row[WHO], row[BEGIN], row[BEGIN] + row[SIZE]
+    while begin < end and seats[QUIET, seat] and is_leased(numbers[LEASE_UNTIL_NS], clock):
+        place = seats[HOLDS, seat]
+        if place >= 0:
+            numbers[BY_REQUEST] += 1
+            sent = let_go(numbers, seat, seats, facts, frames)
+            if sent < facts[place, ANSWER_BYTES]:
+                row[SENT], row[PLACE] = sent, place
+                break
+        place = find(room, begin, end, seat, facts, frames, index, table)
+        if place < 0:
+            break
+        fact, now_ms = facts[place], numbers[NOW_MS]
+        spacing_ms = now_ms - fact[CAME_MS]
+        if fact[HOLD_MS] and not fact[SPACING_MS_MIN] <= spacing_ms <= fact[SPACING_MS_MAX]:
+            break
+        frames[place, 1, 4:8] = room[begin + 8 : begin + 12]  # the correlation id
+        begin += fact[REQUEST_BYTES]
+        fact[HEARD_MS] = fact[CAME_MS] = now_ms
+        fact[SPACING_MS], seats[SPOKE, seat] = spacing_ms, 1
+        if fact[HOLD_MS]:
+            fact[HELD], seats[HOLDS, seat], seats[UNTIL_MS, seat] = 1, place, now_ms + fact[HOLD_MS]
+            numbers[BEGAN] += 1
+            numbers[NEXT_MS] = min(numbers[NEXT_MS], now_ms + fact[HOLD_MS])
+            continue
+        sent = give(numbers, seats[DESCRIPTOR, seat], place, facts, frames)
+        if sent < fact[ANSWER_BYTES]:
+            row[SENT], row[PLACE] = sent, place
+            break
+    row[BEGIN], row[SIZE] = begin, end - begin
+    return bool(begin == end and row[SENT] < 0)
+
+
+def repeat(
+    numbers: Any,
+    events: Any,
+    seats_of: Any,
+    seats: Any,
+    facts: Any,
+    frames: Any,
+    index: Any,
+    table: Any,
     room: Any,
     others: Any,
-) -> tuple[int, int, int]:
-    """Read what is there on the sockets of `epoll` and answer the repetitions.
+) -> None:
+    """End the holds that are over, read what is there on the sockets, and answer the repetitions.
 
-    `events` is int32, for the kernel; `places` int32[descriptor] -> place; `facts` int64[place,
-    `memory.FACTS`]; `frames` uint8[place, 2, bytes], request and answer; `room` uint8, for what is read;
-    `others` int64[EVENTS_MAX + 1, 4] takes what is for Python. Returns how many classic and how many other
-    heartbeats were answered, and how many rows of `others` are taken.
+    `numbers` is int64[NUMBERS]; `events` int32, for the kernel; `seats_of` int32[descriptor] -> seat; `seats`
+    int64[SEAT_FACTS, seat]; `facts` int64[place, `memory.FACTS`]; `frames` uint8[place, 2, bytes], request
+    and answer; `index` int32[a power of two, BUCKET], the places by `checksum` modulo that power; `table`
+    int64[256], the `remainders`; `room` uint8, for what is read; `others` int64[EVENTS_MAX + 1, 5] takes what
+    is for Python.
     """
-    classic = consumer = given = end = 0
-    clock, buffer = others[EVENTS_MAX], room.ctypes.data
-    ready = epoll_wait(epoll, events.ctypes.data, EVENTS_MAX, 0)
+    numbers[CLASSIC:] = 0
+    numbers[NEXT_MS] = NEVER
+    given = end = 0
+    if numbers[DUE_MS]:
+        given = end_holds(numbers, seats, facts, frames, others)
+    ready = epoll_wait(numbers[EPOLL], events.ctypes.data, EVENTS_MAX // 2, 0)
     for event in range(ready):
         if room.size - end < READ_BYTES_MIN:
             break
         descriptor = events[event * EVENT_INTS + EVENT_DESCRIPTOR]
-        place = places[descriptor]
-        if place < 0:
+        seat = seats_of[descriptor]
+        if seat < 0:
             continue
-        read = recv(descriptor, buffer + end, room.size - end, DONT_WAIT)
-        fact, answer, request = facts[place], frames[place, 1], frames[place, 0].ctypes.data
-        sent = -1
-        if fact[ARMED] and read == fact[REQUEST_BYTES]:
-            clock_gettime(MONOTONIC, clock.ctypes.data)
-            if (
-                memcmp(buffer + end, request, 8) == 0
-                and memcmp(buffer + end + 12, request + 12, read - 12) == 0
-                and clock[0] * 1_000_000_000 + clock[1] < lease_until_ns
-            ):
-                answer[4:8] = room[end + 8 : end + 12]  # the correlation id
-                fact[HEARD_MS], fact[SPOKE] = now_ms, 1
-                classic += fact[API_KEY] == HEARTBEAT
-                consumer += fact[API_KEY] != HEARTBEAT
-                sent = max(send(descriptor, answer.ctypes.data, fact[ANSWER_BYTES], DONT_WAIT | NO_SIGNAL), 0)
-        if sent == fact[ANSWER_BYTES]:
-            continue
-        fact[ARMED] = 0
+        read = max(recv(descriptor, room.ctypes.data + end, room.size - end, DONT_WAIT), 0)
         row = others[given]
-        row[DESCRIPTOR], row[BEGIN], row[SIZE], row[SENT] = descriptor, end, read, sent
+        row[WHO], row[BEGIN], row[SIZE], row[SENT], row[PLACE] = seat, end, read, -1, -1
+        clock = others[EVENTS_MAX]
+        if read and serve(numbers, row, seats, facts, frames, index, table, room, clock):
+            continue
+        seats[QUIET, seat] = 0
         given += 1
-        end += max(read, 0)
-    return classic, consumer, given
+        end += read
+    numbers[GIVEN] = given
 
 
 def compile_repeat() -> Repeat:
@@ -105,11 +264,15 @@ def _compile(*, cache: bool) -> Repeat:
 
     int64, bytes_ = types.int64, types.uint8
     taken = (
-        *(int64, int64, int64, types.int32[::1], types.int32[::1], int64[:, ::1]),
-        *(bytes_[:, :, ::1], bytes_[::1], int64[:, ::1]),
+        *(int64[::1], types.int32[::1], types.int32[::1], int64[:, ::1], int64[:, ::1]),
+        *(bytes_[:, :, ::1], types.int32[:, ::1], int64[::1], bytes_[::1], int64[:, ::1]),
     )
-    text = FunctionType(repeat.__code__, {**globals(), **_libc(types)}, repeat.__name__)
-    compiled: Repeat = numba.njit([taken], cache=cache, nogil=True)(text)
+    names = {**globals(), **_libc(types)}
+    for part in (is_leased, find, give, let_go, end_holds, serve):
+        text = FunctionType(part.__code__, names, part.__name__)
+        names[part.__name__] = numba.njit(nogil=True)(text)
+    text = FunctionType(repeat.__code__, names, repeat.__name__)
+    compiled: Repeat = numba.njit([types.void(*taken)], cache=cache, nogil=True)(text)
     return compiled
 
 
@@ -123,3 +286,16 @@ def _libc(types: Any) -> dict[str, Any]:
         "memcmp": types.ExternalFunction("memcmp", number(pointer, pointer, size)),
         "clock_gettime": types.ExternalFunction("clock_gettime", number(number, pointer)),
     }
+
+
+def main() -> None:
+    """Fill the cache for others, in the background; whoever comes second finds it filled. Raises OSError and
+    RuntimeError if it cannot be written."""
+    os.nice(10)
+    with open(__file__, "rb") as source:
+        fcntl.flock(source, fcntl.LOCK_EX)
+        _compile(cache=True)
+
+
+if __name__ == "__main__":
+    main()

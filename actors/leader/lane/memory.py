@@ -2,22 +2,28 @@
 
 The law of the lane:
 
-1. **What is repeated.** Python has answered a heartbeat, at once and without error, and the shard says that
-   the same one will get the same answer for as long as nothing changes (`HeldApi.repeats`). Then the request
-   and the answer are remembered as bytes, for this one connection and member.
-2. **What a repetition is.** One read brings one whole frame and nothing else; every byte but the correlation
-   id is as remembered; the leader's lease holds at this moment. It gets the remembered answer with its own
-   correlation id. Nothing is pending on the connection then: else it would not be armed.
-3. **Everything else is Python's.** It is given to the connection as if the loop had read it, and disarms the
-   connection first. Only the next answer that Python repeats, once it is wholly sent, arms it again.
-4. **What makes it forget,** before the next answer. All of one group: a request that is not `HARMLESS`, a
+1. **What is repeated.** Python has answered a heartbeat without error, at once or when its hold was over, and
+   the shard says that the same one will get the same answer for as long as nothing changes
+   (`HeldApi.repeats`). Then request and answer are remembered as bytes, for this one connection and member:
+   of a connection those of many members, of a member those of the newest connection.
+2. **What a repetition is.** A whole frame of which every byte but the correlation id is as remembered, on a
+   connection to which Python owes nothing, while the leader's lease holds at this moment. It gets the
+   remembered answer with its own correlation id.
+3. **What is held.** If Python held the answer, the lane holds the next ones, for as long as Python says
+   (`Terms`), or up to 40 ms less. It answers at the end of that time, or when anything else comes on the
+   connection, first; if the lease does not hold then, Python holds on. Another spacing is Python's.
+4. **Everything else is Python's,** from the first byte on that is no repetition. Nothing on the connection is
+   repeated until all that Python owes to it is sent.
+5. **What makes it forget,** before the next answer. All of one group: a request that is not `HARMLESS`, a
    record other than those of offsets and transactions, an event, or a timer of that group. Everything: a new
    image (topics, settings, ACLs, features), the beginning or end of serving, a split, a full log, a record or
-   request of which it is not known whom it concerns, another interval for all. One connection: all that rule
-   3 says, its end, and its handing over.
-5. **Who was heard.** The lane notes when each member was heard last. A session's timer asks for this before
+   request of which it is not known whom it concerns, another interval for all. One connection: its end, and
+   its handing over. One member: a heartbeat of it that Python decides and may hold. **What is held is given
+   back:** Python holds it on, since it came, and decides what becomes of it.
+6. **Who was heard.** The lane notes when each member was heard last. A session's timer asks for this before
    it ends a session (`ends_ms`), and whatever is forgotten is told to the timers first.
-6. **What is counted.** Each answer counts as one of its API, and keeps its connection from being idle.
+7. **What is counted.** Each answer counts as one of its API, each hold as one of Python's, and both keep
+   their connection from being idle.
 
 This file is the memory: pure, and the same in a tier and in the simulation. What compares bytes is beside it:
 `compiled.py`, on sockets, driven by `sockets.py`; a twin in plain Python in `tests/simulation/lane.py`.
@@ -44,11 +50,13 @@ from actors.ground.records import (
 from actors.protocol import api_keys
 from actors.replica.replica import Replica
 
-ARMED, HEARD_MS, SPOKE, REQUEST_BYTES, ANSWER_BYTES, API_KEY = range(6)
+ARMED, HEARD_MS, CAME_MS, SPACING_MS, HELD, HOLD_MS, SPACING_MS_MIN, SPACING_MS_MAX = range(8)
+SEAT, REQUEST_BYTES, ANSWER_BYTES, API_KEY = range(8, 12)
 """The columns of what is known of each place: whether it answers; when it was heard last (0: not since it was
-told to the timers); whether it was heard since the last sweep; how long request and answer are on the wire;
-the API."""
-FACTS: Final = 6
+told to the timers); when its last heartbeat came, and how long after the one before; whether the answer to
+that one is held; how long answers are held (0: not at all), and between which spacings; whose it is; how long
+request and answer are on the wire; the API."""
+FACTS: Final = 12
 
 HARMLESS: Final = frozenset(
     {
@@ -93,7 +101,7 @@ class Facts(Protocol):
 
 
 class Repetition:
-    """The heartbeat that one connection repeats."""
+    """One heartbeat that a connection repeats."""
 
     __slots__ = ("group_id", "is_remembered", "key", "place", "session_ms")
 
@@ -106,6 +114,13 @@ class Repetition:
         self.key: Hashable = None
         """The key of the timer that ends the member's session."""
         self.session_ms = 0
+
+    def give_back(self, came_ms: int, spacing_ms: int) -> None:
+        """Have Python hold on the heartbeat whose answer is held: it came at this time, so long after the one
+        before."""
+
+    def withdrawn(self) -> None:
+        """Learn that it is forgotten."""
 
 
 class Memory:
@@ -151,18 +166,28 @@ class Memory:
                 del self._groups[repetition.group_id]
             self._withdraw(repetition)
 
+    def forget_member(self, group_id: str, key: Hashable) -> None:
+        """Forget the heartbeat of the member whose session's timer has this key."""
+        repetition = self._groups.get(group_id, {}).get(key)
+        if repetition is not None:
+            self.forget(repetition)
+
     def _withdraw(self, repetition: Repetition) -> None:
-        """Disarm, and tell the timers what only the lane knows."""
+        """Disarm, tell the timers what only the lane knows, and give back what is held."""
         repetition.is_remembered = False
-        if repetition.place is None:
-            return
-        self.facts[repetition.place][ARMED] = 0
-        ends_ms = self._ends_ms(repetition)
-        timers = self._shard.state.timers
-        before_ms = timers.deadline_ms(repetition.key)
-        if ends_ms is not None and before_ms is not None and ends_ms > before_ms:
-            timers.schedule(repetition.key, ends_ms)
-        self.facts[repetition.place][HEARD_MS] = 0
+        if repetition.place is not None:
+            fact = self.facts[repetition.place]
+            fact[ARMED] = 0
+            ends_ms = self._ends_ms(repetition)
+            timers = self._shard.state.timers
+            before_ms = timers.deadline_ms(repetition.key)
+            if ends_ms is not None and before_ms is not None and ends_ms > before_ms:
+                timers.schedule(repetition.key, ends_ms)
+            fact[HEARD_MS] = 0
+            if fact[HELD]:
+                fact[HELD] = 0
+                repetition.give_back(int(fact[CAME_MS]), int(fact[SPACING_MS]))
+        repetition.withdrawn()
 
     # What the replica tells (actors.replica.neighbours.Repeats).
 

@@ -1,123 +1,106 @@
 """The sockets of the lane: which connections are lent to it, and what becomes of what it does not answer.
 
 The law is in `memory.py`. The sockets stand in an epoll of their own, whose descriptor the loop watches: it
-wakes once for all of them, and one call of the compiled function serves them.
+wakes once for all of them, and one call of the compiled function serves them. One timer wakes it for the
+holds that are over.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import select
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-import numpy as np
-
+from actors.coordinator.ground.held import AT_ONCE, Terms
 from actors.ground.contract import Request
-from actors.ground.limits import LANE_CONNECTIONS_MAX, REMEMBERED_HEARTBEAT_BYTES_MAX
-from actors.ground.tasks import Tasks
+from actors.ground.limits import LANE_CONNECTIONS_MAX, LANE_HEARTBEATS_MAX, REMEMBERED_HEARTBEATS_MAX
 from actors.leader.lane import compiled
-from actors.leader.lane.memory import (
-    ANSWER_BYTES,
-    API_KEY,
-    ARMED,
-    FACTS,
-    HEARD_MS,
-    REQUEST_BYTES,
-    SPOKE,
-    Memory,
-    Repetition,
-)
-from actors.metrics.counts import RequestCounts
+from actors.leader.lane.memory import CAME_MS, HELD, SPACING_MS, Memory, Repetition
+from actors.leader.lane.neighbours import Heartbeat, Held, Holding, Server
+from actors.leader.lane.tables import Tables, Written
 from actors.network.connection import Connection
 from actors.network.frames import with_length
 from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
 from actors.replica.host import ReplicaHost
 
-log = logging.getLogger("groupd.lane")
-
-PLACES: Final = 256
-"""How many places there are at first; they double when they are all taken."""
+TOGETHER_MS: Final = 40
+"""Holds that are over within so many ms end together: some of them so much too early."""
 LEASE_NS_MAX: Final = 2**62
 """A lease that does not end, in ns."""
 
 
-class Heartbeat(Protocol):
-    """What the server keeps of the last heartbeat of a connection: `group_server.LastHeartbeat`."""
+class _Remembered(Repetition):
+    """A heartbeat that is repeated on a connection."""
 
-    request: Request
-    response: Any
-    """The answer that was given at once; None if it was not, or was large."""
-    before: bytes
-    behind: bytes
-    """The request's bytes before and behind the correlation id, without its length."""
-    answer_before: bytes
-    answer_behind: bytes
-    """The same of the answer, with its length."""
+    __slots__ = ("last", "lent")
+
+    def __init__(self, lent: _Lent, last: Heartbeat) -> None:
+        super().__init__()
+        self.lent = lent
+        self.last = last
+
+    def give_back(self, came_ms: int, spacing_ms: int) -> None:
+        self.lent.lane.give_back(self, came_ms, spacing_ms)
+
+    def withdrawn(self) -> None:
+        self.lent.lane.withdrawn(self)
 
 
-class _Lent(Repetition):
+class _Lent:
     """A connection that is lent to the lane, or is about to be: `actors.network.lending.Reader`."""
 
-    __slots__ = ("_lane", "answer", "connection", "descriptor", "last")
+    __slots__ = ("connection", "holder", "lane", "repetitions", "seat")
 
-    def __init__(self, lane: Lane, connection: Connection) -> None:
-        super().__init__()
-        self._lane = lane
+    def __init__(self, lane: Lane, connection: Connection, seat: int) -> None:
+        self.lane = lane
         self.connection = connection
-        self.descriptor = -1
-        self.last: Heartbeat | None = None
-        """The heartbeat that is remembered, and in `answer` its answer."""
-        self.answer = b""
+        self.seat = seat
+        self.repetitions: dict[Heartbeat, _Remembered] = {}
+        self.holder: _Remembered | None = None
+        """The heartbeat whose answers are held; None: all are given at once."""
 
     def has_spoken(self) -> bool:
-        return self._lane.has_spoken(self)
+        return self.lane.has_spoken(self)
+
+    def is_ready(self) -> None:
+        self.lane.settles(self)
 
     def taken_back(self) -> None:
-        self._lane.leave(self)
+        self.lane.leave(self)
 
 
 class Lane:
-    """The lane of one leader. `counts` counts its answers with all others."""
+    """The lane of one leader, which answers through `server` and holds with `held`."""
 
-    def __init__(self, host: ReplicaHost, counts: RequestCounts) -> None:
+    def __init__(self, host: ReplicaHost, server: Server, held: Held, repeat: compiled.Repeat) -> None:
         self._host = host
-        self._counts = counts
+        self._server = server
+        self._held = held
         self._loop = asyncio.get_running_loop()
-        self._repeat: compiled.Repeat | None = None
-        """The compiled function; None as long as it is not loaded."""
-        self._tasks = Tasks("the loading of the lane's compiled function")
+        self._repeat: compiled.Repeat | None = repeat
+        """The compiled function; None once the lane is closed."""
         self._epoll: select.epoll | None = None
         self._lent: dict[Connection, _Lent] = {}
         """The connections that are lent, or that are about to be."""
-        self._arming: list[_Lent] = []
-        self._at: list[_Lent | None] = [None] * PLACES
-        """Who has each place."""
-        self._free = list(range(PLACES))
-        self._facts = np.zeros((PLACES, FACTS), np.int64)
-        self._frames = np.zeros((PLACES, 2, REMEMBERED_HEARTBEAT_BYTES_MAX + 4), np.uint8)
-        self._places = np.full(PLACES, -1, np.int32)
-        self._events = np.zeros(compiled.EVENTS_MAX * compiled.EVENT_INTS, np.int32)
-        self._room = np.zeros(compiled.READ_BYTES, np.uint8)
-        self._others = np.zeros((compiled.EVENTS_MAX + 1, 4), np.int64)
+        self._seated: dict[int, _Lent] = {}
+        """Who has each seat whose socket is read."""
+        self._settling: list[_Lent] = []
+        """The connections of which it is to be looked whether Python owes them something."""
+        self._timer: asyncio.TimerHandle | None = None
+        """What wakes the lane at the end of the next hold, which is in `_next_ms`."""
+        self._next_ms = compiled.NEVER
+        self._tables = Tables()
         self.answered = 0
         """How many heartbeats it has answered, for metrics."""
-        self.memory = Memory(host.replica, self._facts)
+        self.held = 0
+        """How many of these it has held."""
+        self.memory = Memory(host.replica, self._tables.facts)
         host.replica.repeats = self.memory
-        self._tasks.spawn(self._load())
-
-    async def _load(self) -> None:
-        """Load the compiled function in a thread; until it is there, all goes the ordinary way."""
-        self._repeat = await asyncio.to_thread(compiled.compile_repeat)
-        log.info("heartbeats that repeat are answered by compiled code")
-
-    @property
-    def is_loaded(self) -> bool:
-        return self._repeat is not None
+        held.lane = self
 
     def __len__(self) -> int:
         """Return how many connections are lent."""
-        return len(self._at) - len(self._free)
+        return len(self._seated)
 
     def close(self) -> None:
         """Read no more. The connections must be closed already."""
@@ -125,138 +108,221 @@ class Lane:
             self._loop.remove_reader(self._epoll.fileno())
             self._epoll.close()
             self._epoll = None
+        if self._timer is not None:
+            self._timer.cancel()
         self._repeat = None
-        self._tasks.close()
 
-    # What the service tells.
+    # What the service and the held heartbeats tell.
 
     def repeated(self, connection: Connection, last: Heartbeat, answer: bytes) -> None:
         """Take over the heartbeat that has just been answered by `answer`, as the one before it was, if that
-        may be repeated. The connection is armed when its answer is sent."""
-        if self._repeat is None or last.response is None or last.response[0]:
+        may be repeated. The connection is read here when its answers are sent."""
+        if last.response is None or last.response[0]:
             return
-        if answer[8:] != last.answer_behind or answer[:4] != last.answer_before:
-            return
-        lent = self._lent.get(connection) or _Lent(self, connection)
-        if lent.place is None and len(self._lent) >= LANE_CONNECTIONS_MAX:
-            return
-        if self.memory.remember(lent, last.request, self._host.now_ms()):
-            lent.last, lent.answer = last, answer
-            self._lent[connection] = lent
-            if not self._arming:
-                self._loop.call_soon(self._arm)
-            self._arming.append(lent)
+        if answer[8:] == last.answer_behind and answer[:4] == last.answer_before:
+            self._remember(connection, last, AT_ONCE)
 
-    def _arm(self) -> None:
-        """Arm the connections whose answers are sent by now. The others come again with the next heartbeat
-        that Python answers."""
-        arming, self._arming = self._arming, []
-        for lent in arming:
-            connection, last = lent.connection, lent.last
-            is_as_remembered = lent.is_remembered and last is not None and connection.session is last
-            if is_as_remembered and connection.is_quiet and (lent.place is not None or self._seat(lent)):
-                assert last is not None
-                self._write(lent, last)
-            else:
-                self.memory.forget(lent)
-                if lent.place is None:
-                    self._lent.pop(connection, None)
+    def ended(self, holding: Holding, request: Request, terms: Terms, response: Any) -> None:
+        """Take over a heartbeat whose hold ended with an answer that says nothing: the next ones may be held
+        on these terms."""
+        if holding.kept is None or holding.kept[1].request is not request:
+            return
+        connection, last = holding.kept
+        if last.response != response:
+            last.pack(response, bytes(8))
+        if last.response == response:
+            self._remember(connection, last, terms)
+
+    def submitted(self, holding: Holding, group_id: str, session_key: Any) -> None:
+        """Give back what is held of a member of whom Python decides a heartbeat now, or on the connection of
+        that one, and hold nothing more of them until that is answered."""
+        self.memory.forget_member(group_id, session_key)
+        lent = self._lent.get(holding.kept[0]) if holding.kept is not None else None
+        if lent is not None and lent.holder is not None:
+            self.memory.forget(lent.holder)
+
+    def _remember(self, connection: Connection, last: Heartbeat, terms: Terms) -> None:
+        lent = self._lent.get(connection)
+        if lent is None:
+            if len(self._lent) >= LANE_CONNECTIONS_MAX or connection.closed:
+                return
+            lent = _Lent(self, connection, self._tables.take_seat())
+        repetition = lent.repetitions.get(last) or _Remembered(lent, last)
+        if self.memory.remember(repetition, last.request, self._host.now_ms()):
+            lent.repetitions[last], self._lent[connection] = repetition, lent
+            if not self._write(repetition, terms):
+                self.memory.forget(repetition)
+        if not lent.repetitions and lent.seat not in self._seated:
+            self._lent.pop(connection, None)
+            self._tables.free_seat(lent.seat)
+        else:
+            self.settles(lent)
+
+    def _write(self, repetition: _Remembered, terms: Terms) -> bool:
+        """Write request and answer where the compiled function looks. Return False if there is no room."""
+        lent, last, tables = repetition.lent, repetition.last, self._tables
+        is_full = len(lent.repetitions) > REMEMBERED_HEARTBEATS_MAX or tables.places >= LANE_HEARTBEATS_MAX
+        if is_full:
+            return False
+        holding: Holding | None = lent.connection.holding
+        since = (0, 0) if holding is None else (holding.beat_at_ms or 0, holding.spacing_ms)
+        request = with_length(last.before + bytes(4) + last.behind)
+        answer = last.answer_before + bytes(4) + last.answer_behind
+        written = Written(lent.seat, last.request.api_key, request, answer, terms, *since)
+        repetition.place = tables.write(written)
+        self.memory.facts = tables.facts
+        if terms.hold_ms:
+            lent.holder = repetition
+        return repetition.place is not None
+
+    # Connections that are lent.
+
+    def settles(self, lent: _Lent) -> None:
+        """Look soon whether all that the connection owes is sent: then it is read here, and its repetitions
+        are answered."""
+        if not self._settling:
+            self._loop.call_soon(self._settle)
+        self._settling.append(lent)
+
+    def _settle(self) -> None:
+        settling, self._settling = self._settling, []
+        for lent in settling:
+            if self._repeat is None or self._lent.get(lent.connection) is not lent:
+                continue
+            if lent.connection.is_quiet and (lent.seat in self._seated or self._seat(lent)):
+                self._tables.seats[compiled.QUIET, lent.seat] = 1
+            elif lent.seat not in self._seated:
+                self.leave(lent)  # it comes again with the next heartbeat that may be repeated
 
     def _seat(self, lent: _Lent) -> bool:
         """Have the lane read the connection's socket. Return False if that cannot be."""
         descriptor = lent.connection.lend(lent)
         if descriptor is None:
             return False
-        if not self._free:
-            self._grow()
-        if descriptor >= len(self._places):
-            wider = np.full(2 * descriptor, -1, np.int32)
-            wider[: len(self._places)] = self._places
-            self._places = wider
         if self._epoll is None:
             self._epoll = select.epoll()
             self._loop.add_reader(self._epoll.fileno(), self._wake)
-        place = self._free.pop()
-        lent.place, lent.descriptor, self._at[place] = place, descriptor, lent
-        self._facts[place] = 0
-        self._places[descriptor] = place
+        self._tables.read_seat(lent.seat, descriptor)
+        self._seated[lent.seat] = lent
         self._epoll.register(descriptor, select.EPOLLIN | select.EPOLLRDHUP)
         return True
-
-    def _grow(self) -> None:
-        size = len(self._at)
-        self._facts = np.concatenate((self._facts, np.zeros_like(self._facts)))
-        self._frames = np.concatenate((self._frames, np.zeros_like(self._frames)))
-        self._at += [None] * size
-        self._free += range(size, 2 * size)
-        self.memory.facts = self._facts
-
-    def _write(self, lent: _Lent, last: Heartbeat) -> None:
-        """Write request and answer where the compiled function looks, and arm the connection."""
-        request = with_length(last.before + bytes(4) + last.behind)
-        frames, fact = self._frames[lent.place], self._facts[lent.place]
-        frames[0, : len(request)] = np.frombuffer(request, np.uint8)
-        frames[1, : len(lent.answer)] = np.frombuffer(lent.answer, np.uint8)
-        fact[REQUEST_BYTES], fact[ANSWER_BYTES] = len(request), len(lent.answer)
-        fact[API_KEY], fact[HEARD_MS] = last.request.api_key, 0
-        fact[ARMED] = 1
 
     # What connections tell (actors.network.lending.Reader).
 
     def has_spoken(self, lent: _Lent) -> bool:
-        if lent.place is None:
-            return False
-        spoke = bool(self._facts[lent.place, SPOKE])
-        self._facts[lent.place, SPOKE] = 0
+        seats = self._tables.seats
+        spoke = bool(seats[compiled.SPOKE, lent.seat] or seats[compiled.HOLDS, lent.seat] >= 0)
+        seats[compiled.SPOKE, lent.seat] = 0
         return spoke
 
     def leave(self, lent: _Lent) -> None:
         """Forget a connection that is not read here any more. Its socket is still open."""
-        self.memory.forget(lent)
+        for repetition in list(lent.repetitions.values()):
+            self.memory.forget(repetition)
         self._lent.pop(lent.connection, None)
-        place, lent.place = lent.place, None
-        if place is not None:
+        if self._seated.pop(lent.seat, None) is not None:
             assert self._epoll is not None
-            self._epoll.unregister(lent.descriptor)
-            self._places[lent.descriptor] = -1
-            self._at[place] = None
-            self._free.append(place)
+            self._epoll.unregister(int(self._tables.seats[compiled.DESCRIPTOR, lent.seat]))
+        self._tables.free_seat(lent.seat)
+
+    # What the memory tells.
+
+    def give_back(self, repetition: _Remembered, came_ms: int, spacing_ms: int) -> None:
+        """Have Python hold on the heartbeat whose answer is held here."""
+        lent, last, tables = repetition.lent, repetition.last, self._tables
+        until_ms = int(tables.seats[compiled.UNTIL_MS, lent.seat])
+        tables.end_hold(lent.seat)
+        tables.seats[compiled.QUIET, lent.seat] = 0
+        connection = lent.connection
+        connection.owe()
+        assert repetition.place is not None
+        self._server.owe(last, tables.answer(repetition.place), connection.answer)
+        holding: Holding = connection.holding
+        holding.beat_at_ms, holding.spacing_ms = came_ms, spacing_ms
+        self._held.take_in(holding, last.request, until_ms)
+        self._host.wake()
+
+    def withdrawn(self, repetition: _Remembered) -> None:
+        lent, place = repetition.lent, repetition.place
+        lent.repetitions.pop(repetition.last, None)
+        if lent.holder is repetition:
+            self._tell_holding(lent)
+            lent.holder = None
+        if place is not None:
+            repetition.place = None
+            self._tables.free(place)
+
+    def _tell_holding(self, lent: _Lent) -> None:
+        """Tell Python when the last heartbeat came that the lane has held."""
+        if lent.holder is not None and lent.holder.place is not None:
+            fact, holding = self._tables.facts[lent.holder.place], lent.connection.holding
+            if fact[CAME_MS] > (holding.beat_at_ms or 0):
+                holding.beat_at_ms, holding.spacing_ms = int(fact[CAME_MS]), int(fact[SPACING_MS])
 
     # What the loop tells.
 
     def _wake(self) -> None:
         """Serve what has come on the lane's sockets."""
+        self._run(0)
+
+    def end_holds(self) -> None:
+        """End the holds that are over."""
+        self._timer, self._next_ms = None, compiled.NEVER
+        self._run(self._host.now_ms() + TOGETHER_MS)
+
+    def _run(self, due_ms: int) -> None:
         if self._repeat is None or self._epoll is None:
             return
-        raft = self._host.raft
+        raft, numbers, now_ms = self._host.raft, self._tables.numbers, self._host.now_ms()
         until_ns = 0 if raft is None else min(max(raft.lease_until * 1e9, 0), LEASE_NS_MAX)
-        classic, consumer, others = self._repeat(
-            *(self._epoll.fileno(), int(until_ns), self._host.now_ms()),
-            *(self._events, self._places, self._facts, self._frames, self._room, self._others),
-        )
+        numbers[: compiled.CLASSIC] = self._epoll.fileno(), now_ms, due_ms, int(until_ns)
+        self._repeat(*self._tables.arguments)
+        classic, consumer, began, over, by_request, next_ms, given = numbers[compiled.CLASSIC :].tolist()
         if classic:
-            self._counts.of(HEARTBEAT).fine += classic
+            self._server.counts.of(HEARTBEAT).fine += classic
         if consumer:
-            self._counts.of(CONSUMER_GROUP_HEARTBEAT).fine += consumer
+            self._server.counts.of(CONSUMER_GROUP_HEARTBEAT).fine += consumer
         self.answered += classic + consumer
-        if others:
-            self._give(self._others[:others].tolist())
+        if began or over or by_request:
+            self.held += began
+            self._held.lane_counts(began, over, by_request)
+        if next_ms < self._next_ms:
+            self._wake_at(next_ms, now_ms)
+        if given:
+            self._give(self._tables.others[:given].tolist())
+
+    def _wake_at(self, next_ms: int, now_ms: int) -> None:
+        """See that the lane wakes when the next hold is over."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._next_ms = next_ms
+        self._timer = self._loop.call_later(max(next_ms - now_ms, 0) / 1000, self.end_holds)
 
     def _give(self, others: list[list[int]]) -> None:
         """Give to Python what the compiled function left. All is taken out of the buffer first: a connection
         may end while another one is served."""
-        given: list[tuple[_Lent, bytes, Any]] = []
-        for descriptor, begin, size, sent in others:
-            lent = self._at[self._places[descriptor]]
-            assert lent is not None, "whoever leaves takes its descriptor out"
-            data = self._room[begin : begin + max(size, 0)].tobytes()
-            unsent = None if sent < 0 else self._frames[lent.place, 1, sent : len(lent.answer)].tobytes()
-            self.memory.forget(lent)
-            given.append((lent, data, unsent))
-        for lent, data, unsent in given:
-            if unsent is not None:
-                lent.connection.take_back(unsent)
-            elif data:
-                lent.connection.data_received(data)
-            else:
-                lent.connection.take_back()
+        given: list[tuple[_Lent, bytes, bytes | None, int]] = []
+        tables = self._tables
+        for seat, begin, size, sent, place in others:
+            data = tables.room[begin : begin + max(size, 0)].tobytes()
+            unsent = None
+            if sent >= 0:
+                unsent = tables.answer(place)[sent:]
+            given.append((self._seated[seat], data, unsent, size))
+        for lent, data, unsent, size in given:
+            self._give_one(lent, data, unsent, is_leaseless=size == compiled.LEASELESS)
+
+    def _give_one(self, lent: _Lent, data: bytes, unsent: bytes | None, *, is_leaseless: bool) -> None:
+        holder, connection = lent.holder, lent.connection
+        if holder is not None:
+            self._tell_holding(lent)
+            if self._tables.facts[holder.place, HELD]:
+                self.memory.forget(holder)  # there was no lease to end the hold
+        if is_leaseless:
+            return
+        if unsent is not None or not data:
+            connection.take_back(unsent or b"")
+        if data:
+            connection.data_received(data)
+        if self._lent.get(connection) is lent:
+            self.settles(lent)
