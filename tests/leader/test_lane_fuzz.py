@@ -151,8 +151,7 @@ class Mess:
         await self.pair.advance(self.chance.randint(1, 5) * 1_000)
 
     async def silence(self, member: Member) -> None:
-        for _ in range(self.chance.randint(20, 46)):
-            await self.pair.advance(1_000)  # timers of one turn fire in the order in which they were set
+        await self.pair.advance(self.chance.randint(20, 46) * 1_000)
 
     async def image(self, member: Member) -> None:
         self.pair.push(ALLOWED)

@@ -461,6 +461,27 @@ def test_a_session_ends_as_if_nobody_had_held(tell: Callable[[Story], None]) -> 
     tell(story)
 
 
+def test_what_the_lane_is_told_of_a_hold_makes_no_session_longer(tell: Callable[[Story], None]) -> None:
+    async def story(pair: Pair) -> None:
+        classic = ClassicMember(pair, "classic", pair.connect(JAVA))
+        consumer = ConsumerMember(pair, "consumer", "m1", pair.connect(JAVA))
+        for member, rounds in ((classic, 2), (consumer, 1)):
+            await member.join()
+            for _ in range(rounds):
+                await together(pair, [member])
+            assert pair.lane.memory._groups[member.group_id], (
+                "Python's hold has ended, the lane is told of it"
+            )
+            await pair.advance(45_000 - SPACING_MS - 1)
+            assert list(pair.servers[0].partition._shard.group_states()).count("Stable") == 1
+            await pair.advance(2)
+            member.client.send(member.beat_frame())
+            await pair.settle()
+            assert error_of(member, member.client.take()) == 25
+
+    tell(story)
+
+
 def test_another_spacing_is_pythons(tell: Callable[[Story], None]) -> None:
     async def story(pair: Pair) -> None:
         member = (await held(pair))[0]

@@ -114,10 +114,14 @@ def session_key(request: Request) -> Hashable:
 
 
 def repeats(state: ShardState, request: Request, now_ms: int) -> int | None:
-    """A steady member's heartbeats are answered alike."""
+    """A steady member's heartbeats are answered alike. Its session ends when it would have ended."""
     group = consumer_groups(state).get(request.body.group_id)
+    key, timers = session_key(request), state.timers
+    ends_ms = timers.deadline_ms(key)
     if group is None or steady(state, group, request, now_ms) is None:
         return None
+    if ends_ms is not None:
+        timers.schedule(key, ends_ms)
     return group.settings.session_timeout_ms
 
 

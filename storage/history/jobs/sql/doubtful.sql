@@ -3,7 +3,7 @@
 WITH ordered AS (
   SELECT *, lag(term) OVER w IS NULL AS is_first,
     from_member IS NOT DISTINCT FROM lag(to_member) OVER w AND at_ms >= lag(at_ms) OVER w AS follows
-  FROM moves WINDOW w AS (PARTITION BY group_id, topic, partition ORDER BY term, sequence)
+  FROM moves WINDOW w AS (PARTITION BY group_id, topic, partition ORDER BY offsets_partition, term, sequence)
 ), judged AS (
   SELECT *, max(CASE WHEN is_first OR follows THEN 0 ELSE 1 END) OVER (PARTITION BY group_id, topic, partition) AS doubt
   FROM ordered

@@ -11,9 +11,10 @@ WITH held AS (
       AND lag(sequence) OVER w = sequence - 1, false) AS is_cut_short
   FROM changes WHERE kind = 'group_deleted'
     OR group_epoch IS NOT NULL AND (kind <> 'rebalance_ended' OR state IN ('Stable', 'Empty'))
-  WINDOW w AS (PARTITION BY group_id ORDER BY term, sequence)
+  WINDOW w AS (PARTITION BY group_id ORDER BY offsets_partition, term, sequence)
 ), epochs AS ( -- A rebalance that ends because the epoch rose again is told right after that rise, with its own epoch.
-  SELECT *, lag(epoch) OVER (PARTITION BY group_id ORDER BY term, sequence) AS before FROM told WHERE NOT is_cut_short
+  SELECT *, lag(epoch) OVER (PARTITION BY group_id ORDER BY offsets_partition, term, sequence) AS before
+  FROM told WHERE NOT is_cut_short
 ), leaders AS (
   SELECT offsets_partition, max(at_ms) AS at_ms, arg_min(node_id, struct_pack(at_ms, node_id)) AS before,
     arg_max(node_id, struct_pack(at_ms, node_id)) AS after

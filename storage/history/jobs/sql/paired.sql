@@ -1,6 +1,7 @@
 -- A rebalance goes from the first `rebalance_began` after the group was last stable to the `rebalance_ended` that
 -- follows, even under another leader. A consumer group whose epoch rises meanwhile ends one rebalance and begins the
--- next. These are all rebalances of the days that were read.
+-- next. These are all rebalances of the days that were read. Where an offsets partition is split,
+-- groups move to one of a higher number whose terms begin anew: a group's events go by partition, term and sequence.
 WITH told AS (
   SELECT group_id, term, sequence, kind = 'rebalance_ended' AS is_end, kind = 'rebalance_began' AS is_begin, at_ms,
     group_type, offsets_partition, cause, rule, reason, member_id, client_id, client_host, client_software, group_epoch,
@@ -11,16 +12,16 @@ WITH told AS (
   FROM changes WHERE kind IN ('rebalance_delayed', 'rebalance_began', 'rebalance_ended')
 ), numbered AS (
   SELECT *, coalesce(sum(CASE WHEN is_end THEN 1 ELSE 0 END) OVER (
-    PARTITION BY group_id ORDER BY term, sequence ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS number
+    PARTITION BY group_id ORDER BY offsets_partition, term, sequence ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS number
   FROM told
 ), whole AS (
   SELECT group_id, number, count_if(is_begin) AS times,
     count(DISTINCT CASE WHEN is_begin OR is_end THEN term END) AS terms,
     min(CASE WHEN NOT is_begin AND NOT is_end THEN at_ms END) AS delayed_since_ms,
     arg_min(struct_pack(at_ms, group_type, offsets_partition, cause, rule, reason, member_id, client_id, client_host,
-      client_software), struct_pack(term, sequence)) FILTER (WHERE is_begin) AS began,
+      client_software), struct_pack(offsets_partition, term, sequence)) FILTER (WHERE is_begin) AS began,
     arg_max(struct_pack(at_ms, group_epoch, joining_ms, syncing_ms, revoking_ms, members, partitions, moved, waited_for,
-      assignor, takers), struct_pack(term, sequence)) FILTER (WHERE is_end) AS ended
+      assignor, takers), struct_pack(offsets_partition, term, sequence)) FILTER (WHERE is_end) AS ended
   FROM numbered GROUP BY group_id, number
 ), timed AS (
   SELECT *, ended.at_ms - began.at_ms AS duration_ms, began.at_ms - delayed_since_ms AS delayed_ms,
