@@ -84,7 +84,9 @@ EngineOption = Annotated[
     ),
 ]
 MasterOption = Annotated[str, typer.Option(help="The master that Spark is started with.")]
-MemoryOption = Annotated[str, typer.Option(help="The memory of DuckDB, or of Spark's driver.")]
+MemoryOption = Annotated[
+    str, typer.Option(help="The memory of DuckDB; on Spark of all its tasks in a process.")
+]
 MASTER_DEFAULT = "local[*]"
 MEMORY_DEFAULT = "2g"
 

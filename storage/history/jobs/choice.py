@@ -31,7 +31,7 @@ class Asked(NamedTuple):
     master: str = MASTER
     """The master that Spark is started with."""
     memory: str = MEMORY
-    """Memory of Spark's driver, or of DuckDB."""
+    """Memory of DuckDB, on Spark in all tasks of a process together; and of Spark's driver."""
     progress: bool = False
     """A bar on standard error for what takes Spark long."""
     threads: int | None = None

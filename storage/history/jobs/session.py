@@ -22,7 +22,7 @@ JAVA_MIN: Final = 17
 """The oldest Java that Spark 4 runs on."""
 MASTER: Final = "local[*]"
 MEMORY: Final = "2g"
-"""Memory of the driver, which in local mode does all the work."""
+"""Memory of the driver; and of DuckDB in all tasks of one process together."""
 PARTITIONS: Final = 8
 """Partitions of a shuffle, at most: adaptive execution joins small ones and splits what is skewed."""
 LITTLE_BYTES: Final = 256 * 1024 * 1024
