@@ -15,7 +15,8 @@ from storage.history.segments import parquet
 from storage.history.segments.folder import Folder
 from storage.history.segments.names import Segment
 
-SPLIT_TERM = 100
+SPLIT_TERM = 1
+"""A partition that a split made begins its terms anew: its events come after those of higher terms."""
 
 
 def spoil(plan: Plan, folder: Folder) -> None:
@@ -26,7 +27,7 @@ def spoil(plan: Plan, folder: Folder) -> None:
     sequence = 0
     for number, (segment, table) in enumerate(segments(plan)):
         for one, rows in _split(segment, table, half_ms, spec.offsets_partitions):
-            if one.term == SPLIT_TERM:
+            if one.offsets_partition >= spec.offsets_partitions:
                 one = one._replace(first_sequence=sequence, last_sequence=sequence + rows.num_rows - 1)
                 rows = _with(rows, "sequence", range(sequence, sequence + rows.num_rows))
                 sequence += rows.num_rows

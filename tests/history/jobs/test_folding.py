@@ -12,6 +12,7 @@ import pytest
 from cluster.replayed_assignors import NAMES, replay
 from storage.history.generator.plan import plan
 from storage.history.generator.spec import Spec
+from storage.history.generator.write import write
 from storage.history.jobs.bundles import apart, packed
 from storage.history.jobs.embedded import Embedded, embedded
 from storage.history.jobs.engine import EngineError, Making
@@ -28,6 +29,7 @@ from tests.history.jobs.spoiled import spoil
 
 SPEC = Spec(seed=4, events=6_000, days=2, groups=16, offsets_partitions=4, failovers_per_day=2)
 SKEWED = Spec(seed=9, events=6_000, days=2, groups=16, hot_share=0.95, hot_restarts=20)
+PLACES = frozenset({"offsets_partition", "terms"})
 REPLAYED = replayed_with(NAMES, replay)
 
 
@@ -36,14 +38,15 @@ def call(work: Callable[[Any], Any], tasks: list[Any]) -> list[Any]:
     return [work(task) for task in tasks[::-1]][::-1]
 
 
-def at_once(folder: Folder, making: Making) -> dict[str, list[str]]:
-    """The rows of all tables, made by one engine of all events."""
+def at_once(folder: Folder, making: Making, *, is_placed: bool = True) -> dict[str, list[str]]:
+    """The rows of all tables, made by one engine of all events; unless `is_placed` without what their offsets
+    partition tells."""
     with embedded(folder.url) as engine:
         engine.read(folder, look(folder).found)
         engine.look(making.counted)
         engine.make(making)
         made = TABLES if making.replayed is not None else MADE
-        return _rows(engine, {table.name: table.name for table in made})
+        return _rows(engine, {table.name: table.name for table in made}, frozenset() if is_placed else PLACES)
 
 
 def in_tasks(folder: Folder, making: Making, slots: int, directory: Path) -> dict[str, list[str]]:
@@ -62,8 +65,13 @@ def _read(staged: Staged, name: str) -> str:
     return f"read_parquet([{', '.join(files)}], hive_partitioning=true)" if files else ""
 
 
-def _rows(engine: Embedded, relations: dict[str, str]) -> dict[str, list[str]]:
-    columns = {table.name: ", ".join(f'"{each.name}"' for each in table.whole) for table in TABLES}
+def _rows(
+    engine: Embedded, relations: dict[str, str], without: frozenset[str] = frozenset()
+) -> dict[str, list[str]]:
+    columns = {
+        table.name: ", ".join(f'"{each.name}"' for each in table.whole if each.name not in without)
+        for table in TABLES
+    }
     return {
         name: sorted(
             str(list(row.values())) for row in engine.rows(f"SELECT {columns[name]} FROM {relation}")
@@ -83,6 +91,19 @@ def test_tasks_make_what_is_made_at_once(tmp_path: Path, spec: Spec, slots: int)
     expected = at_once(folder, Making(ALWAYS, REPLAYED))
     assert [name for name, rows in expected.items() if not rows] == []
     assert in_tasks(folder, Making(ALWAYS, REPLAYED), slots, tmp_path) == expected
+
+
+def test_a_split_changes_nothing_that_is_told_of_groups(tmp_path: Path) -> None:
+    """The terms of the partition to which a group moved begin anew: its later events were taken for its
+    earlier ones, and its epoch was said to have fallen."""
+    moved, stayed = Folder(str(tmp_path / "moved")), Folder(str(tmp_path / "stayed"))
+    spoil(plan(SPEC), moved)
+    write(plan(SPEC), stayed)
+    after, before = (at_once(folder, Making(ALWAYS), is_placed=False) for folder in (moved, stayed))
+    for name in ("rebalances", "storms", "groups", "members", "clients"):
+        assert after[name] == before[name], name
+    fallen = [[row for row in each["invariants"] if "epoch fell" in row] for each in (after, before)]
+    assert fallen[0] == fallen[1] != []
 
 
 def test_tasks_make_an_hour_of_it(tmp_path: Path) -> None:
