@@ -35,12 +35,11 @@ KafkaHome = Annotated[
     Path | None,
     typer.Option(envvar="KAFKA_HOME", help="A Kafka 4 distribution, or a directory with its jars."),
 ]
-capacity_command.register(app)
-idle_command.register(app)
-path_command.register(app)
+for command in (capacity_command, idle_command, path_command):
+    command.register(app)
 HOME = f"~/kafka_2.13-{KAFKA_VERSION}"
-PEERS_HELP = "Peers by name, as a,b. (default all that can run here, without unsynced-1 and -3)"
 """Where the examples find Kafka."""
+PEERS_HELP = "Peers by name, as a,b. (default all that can run here, without unsynced-1 and -3)"
 
 
 @app.callback()
@@ -66,8 +65,7 @@ def basics_command(
     if as_json:
         typer.echo(json.dumps({"machine": machine(), "figures": [f._asdict() for f in figures]}, indent=2))
         return
-    table = Table(title=machine())
-    table.add_column("what")
+    table = Table("what", title=machine())
     table.add_column("figure", justify="right")
     table.add_column("unit")
     table.add_column("how")
