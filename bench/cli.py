@@ -17,7 +17,7 @@ from bench.ground.machine import machine
 from bench.ground.reference import KAFKA_VERSION
 from bench.raft import measure as raft
 from bench.raft import table as raft_table
-from bench.replica import snapshot_pause
+from bench.replica import snapshot_pause, soak_command
 from bench.tier import basics, idle_command, path_command
 from cluster.cli.common import console
 from cluster.cli.tables import Table
@@ -35,7 +35,7 @@ KafkaHome = Annotated[
     Path | None,
     typer.Option(envvar="KAFKA_HOME", help="A Kafka 4 distribution, or a directory with its jars."),
 ]
-for command in (capacity_command, idle_command, path_command):
+for command in (capacity_command, idle_command, path_command, soak_command):
     command.register(app)
 HOME = f"~/kafka_2.13-{KAFKA_VERSION}"
 """Where the examples find Kafka."""
@@ -451,36 +451,6 @@ def history_command(
         typer.echo(json.dumps({"machine": machine(), **history_writing.as_json(measured)}, indent=2))
     else:
         history_writing.show(console, measured, machine())
-
-
-@app.command(
-    "soak",
-    epilog="[bold]Examples[/bold]\n\n  groupd bench soak --minutes 120\n\n"
-    "  groupd bench soak --minutes 20 --trace",
-)
-def soak_command(
-    minutes: Annotated[int, typer.Option(help="Simulated minutes; one takes half a second.", min=2)] = 60,
-    groups: Annotated[int, typer.Option(help="Groups of each protocol, of four members each.", min=1)] = 8,
-    life_s: Annotated[float, typer.Option(help="How long a member lives, on average.", min=1)] = 20,
-    trace: Annotated[
-        bool, typer.Option("--trace", help="Name the lines that allocated what is left of the second half.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
-) -> None:
-    """Measure how a replica's memory rises while members come and go, in process and in simulated time."""
-    from bench.replica import soak
-
-    load = soak.Load(groups, life_ms=round(life_s * 1_000))
-    if trace:
-        for line in soak.grown(minutes, load):
-            typer.echo(line)
-        return
-    samples = list(soak.soak(minutes, load))
-    if as_json:
-        figures = {"samples": [each._asdict() for each in samples], "rise": soak.rise(samples)._asdict()}
-        typer.echo(json.dumps({"machine": machine(), **figures}, indent=2))
-    else:
-        soak.show(samples)
 
 
 @app.command(
