@@ -32,6 +32,7 @@ from actors.ground.release import LEVEL_MAX
 from actors.ground.settings import GroupSettings
 from actors.leader.group_server import GroupServer, LastHeartbeat, Share
 from actors.leader.history_ring import HistoryRing
+from actors.leader.known_requests import KnownRequests
 from actors.protocol.partitioning import Partitioning
 from actors.replica.replica import RecordType, Replica
 from bench.member.answers import answer_to
@@ -212,6 +213,8 @@ class Life:
         self._waiting: dict[bytes, Callable[[bytes], None]] = {}
         """Correlation id -> who takes the answer."""
         self._last: LastHeartbeat | None = None
+        self.known: KnownRequests | None = None
+        """What the server knows of this connection's requests."""
         self._offset = 0
         host = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
         self.identity = ClientIdentity(f"/{host}", f"{host}:{1024 + number % 60_000}")
