@@ -46,6 +46,7 @@ class."""
 class GroupState(Enum):
     """The states of a classic group (C1); the values are Kafka's names."""
 
+    __hash__ = object.__hash__  # what looks a transition up should not call Enum's, which is Python
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
     COMPLETING_REBALANCE = "CompletingRebalance"
@@ -63,6 +64,7 @@ DEAD = GroupState.DEAD
 class Step(Enum):
     """What moves a group from state to state."""
 
+    __hash__ = object.__hash__
     REBALANCE = "rebalance"
     MEMBERS_JOINED = "members joined"
     NOBODY_JOINED = "nobody joined"

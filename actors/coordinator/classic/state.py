@@ -48,11 +48,6 @@ class ClassicState:
         self.groups.pop(group_id, None)
 
 
-def kept(state: ShardState) -> ClassicState:
-    found: ClassicState = state.of[CLASSIC]
-    return found
-
-
 def classic_groups(state: ShardState) -> dict[str, ClassicGroup]:
     """The live classic groups by id."""
     groups: dict[str, ClassicGroup] = state.of[CLASSIC].groups
@@ -61,4 +56,5 @@ def classic_groups(state: ShardState) -> dict[str, ClassicGroup]:
 
 def stored_groups(state: ShardState) -> dict[str, StoredClassicGroup]:
     """What records say of classic groups, by id."""
-    return kept(state).stored
+    stored: dict[str, StoredClassicGroup] = state.of[CLASSIC].stored
+    return stored

@@ -6,7 +6,7 @@ What is stored is the last generation that was Stable or Empty (C26); a rebalanc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from typing import Any
 
 from actors.coordinator.classic.group import EMPTY, STABLE, ClassicGroup, ClassicMember
 from actors.coordinator.classic.state import StoredClassicGroup, stored_groups
@@ -17,14 +17,12 @@ from actors.ground.records import (
     CLASSIC_MEMBER,
     GROUP_METADATA,
     ClassicMemberKey,
-    ClassicMemberValue,
     GroupMetadataKey,
-    GroupMetadataValue,
 )
 from actors.ground.snapshot_build import live_items
 
 
-def apply_metadata(state: ShardState, key: Key, value: Value | None) -> Value | None:
+def apply_metadata(state: ShardState, key: Key, value: Any) -> Value | None:
     group_id: str = key[1]
     stored = stored_groups(state).get(group_id)
     if stored is None:
@@ -32,12 +30,12 @@ def apply_metadata(state: ShardState, key: Key, value: Value | None) -> Value | 
             return None
         stored = stored_groups(state)[group_id] = StoredClassicGroup()
     replaced = stored.metadata
-    stored.metadata = cast("GroupMetadataValue | None", value)
+    stored.metadata = value
     _drop_if_blank(state, group_id, stored)
     return replaced
 
 
-def apply_member(state: ShardState, key: Key, value: Value | None) -> Value | None:
+def apply_member(state: ShardState, key: Key, value: Any) -> Value | None:
     group_id: str = key[1]
     member_id: str = key[2]
     stored = stored_groups(state).get(group_id)
@@ -51,7 +49,7 @@ def apply_member(state: ShardState, key: Key, value: Value | None) -> Value | No
         stored = stored_groups(state)[group_id] = StoredClassicGroup()
     replaced = stored.members.get(member_id)
     other = stored.members[next(reversed(stored.members))] if stored.members else None
-    stored.members[member_id] = alike(cast(ClassicMemberValue, value), other)
+    stored.members[member_id] = alike(value, other)
     return replaced
 
 

@@ -272,9 +272,5 @@ class RebalanceDelayed(NamedTuple):
 def line(event: Any) -> str:
     """The event in one line of a log: without what is null, and without lists that may be long."""
     named = zip(event._fields, event, strict=True)
-    return " ".join(
-        [
-            type(event).__name__,
-            *(f"{name}={value}" for name, value in named if value is not None and name != "moves"),
-        ]
-    )
+    told = [f"{name}={value}" for name, value in named if value is not None and name != "moves"]
+    return " ".join([type(event).__name__, *told])
