@@ -16,9 +16,10 @@ from actors.network.early import Again
 from actors.protocol.api_keys import FIND_COORDINATOR
 from actors.protocol.header import Header
 
-HELD_FOR_S: Final = 0.5
-"""How long, in seconds, FindCoordinator is held back after a leader is lost. An election takes a tenth of it;
-without a majority there is none, and clients are to hear what is known."""
+HELD_FOR_S: Final = 1.0
+"""How long, in seconds, FindCoordinator is held back after a leader is lost. An election takes a tenth of it,
+but the news of it is late on a busy machine; without a majority there is none, and clients are to hear what
+is known."""
 LOOK_AGAIN: Final = Again(0.005)
 
 
