@@ -104,11 +104,11 @@ LOG_FILES_MAX = 3
 
 REMEMBERED_HEARTBEAT_BYTES_MAX = 512
 """The largest heartbeat that a connection remembers, so that the next one need not be decoded."""
-KNOWN_REQUESTS_MAX = 16
+KNOWN_REQUESTS_MAX = 128
 """How many commits a connection remembers, so that the next ones are not decoded: several members may share
 one."""
-KNOWN_REQUEST_BYTES_MAX = 64 * 1_024
-"""How many bytes all of them have together; each byte is remembered twice."""
+KNOWN_REQUEST_BYTES_MAX = 128 * 1_024
+"""How many bytes all of them have together. What is remembered of one takes as much, and 1.5 KB."""
 REMEMBERED_HEARTBEATS_MAX = 128
 """How many heartbeats, of as many members, one connection remembers."""
 LANE_CONNECTIONS_MAX = 20_000

@@ -14,6 +14,7 @@ connection are remembered, a few of them, because several clients may share one.
 from __future__ import annotations
 
 from struct import Struct
+from sys import intern
 from typing import Any, Final
 
 from actors.catalog import codec
@@ -25,21 +26,25 @@ from actors.metrics.counts import ApiCounts
 from actors.protocol.commit_layout import (
     WIRE_ROW_BYTES,
     FrameLayout,
-    is_of,
     layout_of_commit,
     layout_without_rows,
+    number_of,
     rows_at,
 )
-from actors.protocol.messages import OffsetCommitRequest, OffsetCommitResponse
+from actors.protocol.messages import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest
 from actors.protocol.offset_rows import CommittedRows
 from actors.security.screening import Finish
 
+OF_A_MEMBER_MAX: Final = 2
+"""How many commits of a member are remembered: some clients commit now all of their partitions and now those
+that have moved on."""
+SCANNED_MAX: Final = 4
+"""How many requests are looked at one by one."""
 WASTED_MAX: Final = 32
 """How many requests of a connection are remembered in vain until no more are."""
 _ROW: Final = Struct(">iqi2x")
 _NO_METADATA: Final = ("",)
 _CORRELATION_ID: Final = slice(4, 8)
-_CORRELATION_ID_BYTES: Final = 4
 _BEFORE: Final = slice(0, 4)
 _BEHIND: Final = slice(8, None)
 _new: Any = tuple.__new__
@@ -68,11 +73,16 @@ class KnownCommit(Known):
         self.is_used = False
         """Whether it has been recognised once."""
         self.layout = layout
-        self._asked = (*request[1:5], *request[6:])
+        self._asked = (*request[1:3], intern(request.client_id), request.client_host, *request[6:])
         self._body = (*body[:5], body.topic_ids)
-        self._names = tuple(topic for topic, _ in body.topics)
+        self._names = tuple(intern(topic) for topic, _ in body.topics)
         self._response: Any = None
         self._answer_before = self._answer_behind = b""
+
+    @property
+    def whose(self) -> tuple[Any, ...]:
+        """Return what the commits of one member have in common."""
+        return self._body[0], self._body[2]
 
     def request(self, token: int, frame: bytes) -> Request:
         """Return the request in a frame that is of the layout."""
@@ -123,43 +133,66 @@ class KnownFetch:
         self.layout = layout
         self._asked = request[1:]
 
+    @property
+    def whose(self) -> tuple[Any, ...]:
+        """Return what the fetches of the same groups have in common."""
+        body: OffsetFetchRequest = self._asked[4]
+        return (None, *(group.group_id for group in body.groups))
+
     def request(self, token: int) -> Request:
         """Return the request in a frame that is of the layout."""
         request: Request = _new(Request, (token, *self._asked))
         return request
 
 
+_Index = tuple[tuple[tuple[int, int], ...], dict[tuple[int, int], KnownCommit | KnownFetch]]
+"""The sizes and masks of layouts; (mask, fixed) -> the request."""
+
+
 class KnownRequests:
     """The commits and fetches that one connection has made last, for as long as `image` is the newest."""
 
-    __slots__ = ("_bytes", "_ends", "_known", "_last", "_seen", "_wasted", "image")
+    __slots__ = ("_index", "_known", "_seen", "_wasted", "image")
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
-        self._known: dict[bytes, KnownCommit | KnownFetch] = {}
-        """What stands before the first row of a commit, or all of a fetch -> the request."""
-        self._ends: dict[int, int] = {}
-        """Where those bytes end -> how many requests have their end there."""
-        self._last: KnownCommit | KnownFetch | None = None
-        """The request that was recognised or learnt last."""
+        self._known: tuple[KnownCommit | KnownFetch, ...] = ()
+        """What is remembered, oldest first; members' connections have one or two, and there are many such."""
+        self._index: _Index | None = None
+        """All of them once more, where they are too many to look at each; else None."""
         self._seen: tuple[int, ...] = ()
         """The hashes of the last fetches."""
-        self._bytes = self._wasted = 0
+        self._wasted = 0
 
     def find(self, frame: bytes, image: MetadataImage) -> KnownCommit | KnownFetch | None:
         """Return the request that this frame repeats; None if it repeats none. `image` is the newest."""
         if image is not self.image:
             return None
-        last = self._last
-        if last is not None and is_of(last.layout, frame):
-            last.is_used = True
-            return last
-        for end in self._ends:
-            known = self._known.get(_head(frame, end))
-            if known is not None and known is not last and is_of(known.layout, frame):
-                self._last = known
-                known.is_used = True
-                return known
+        size, number = len(frame), None
+        if self._index is not None:
+            return self._looked_up(frame)
+        for known in self._known:
+            layout = known.layout
+            if layout[0] == size:
+                if number is None:
+                    number = number_of(frame)
+                if number & layout[1] == layout[2]:
+                    known.is_used = True
+                    return known
+        return None
+
+    def _looked_up(self, frame: bytes) -> KnownCommit | KnownFetch | None:
+        """Find a request where there are many: few of them differ in where their rows stand."""
+        assert self._index is not None
+        size, number = len(frame), None
+        for of_size, mask in self._index[0]:
+            if of_size == size:
+                if number is None:
+                    number = number_of(frame)
+                known = self._index[1].get((mask, number & mask))
+                if known is not None:
+                    known.is_used = True
+                    return known
         return None
 
     def learn_commit(
@@ -173,7 +206,7 @@ class KnownRequests:
         if layout is None:
             return None
         known = KnownCommit(layout, request, counts)
-        self._remember(known, frame, layout.spans[0][0])
+        self._remember(known)
         return known
 
     def learn_fetch(self, frame: bytes, request: Request, finish: Finish | None) -> None:
@@ -184,32 +217,24 @@ class KnownRequests:
         if found not in self._seen:
             self._seen = (*self._seen[1 - KNOWN_REQUESTS_MAX :], found)
         else:
-            self._remember(KnownFetch(layout_without_rows(frame), request, finish), frame, len(frame))
+            self._remember(KnownFetch(layout_without_rows(frame), request, finish))
 
-    def _remember(self, known: KnownCommit | KnownFetch, frame: bytes, end: int) -> None:
-        """Remember a request, and forget others if they are too many."""
-        head, size = _head(frame, end), known.layout.size
-        if head in self._known:
-            self._forget(head)
-        while self._known and (
-            len(self._known) >= KNOWN_REQUESTS_MAX or self._bytes + size > KNOWN_REQUEST_BYTES_MAX
+    def _remember(self, newest: KnownCommit | KnownFetch) -> None:
+        """Remember a request, and forget the oldest ones if there are too many, or too many of one member: in
+        each generation, its commits are others."""
+        kept = [*self._known, newest]
+        alike = [known for known in kept if known.whose == newest.whose]
+        if len(alike) > OF_A_MEMBER_MAX:
+            kept.remove(alike[0])
+        while len(kept) > KNOWN_REQUESTS_MAX or (
+            sum(known.layout.size for known in kept) > KNOWN_REQUEST_BYTES_MAX
         ):
-            self._forget(next(iter(self._known)))
-        self._known[head] = self._last = known
-        self._ends[end] = self._ends.get(end, 0) + 1
-        self._bytes += size
-
-    def _forget(self, head: bytes) -> None:
-        known, end = self._known.pop(head), len(head) + _CORRELATION_ID_BYTES
-        self._bytes -= known.layout.size
-        self._wasted += not known.is_used
-        self._ends[end] -= 1
-        if not self._ends[end]:
-            del self._ends[end]
-        if self._last is known:
-            self._last = None
-
-
-def _head(frame: bytes, end: int) -> bytes:
-    """Return what stands before the end, without the correlation id."""
-    return frame[_BEFORE] + frame[8:end]
+            del kept[0]
+        gone = [known for known in self._known if known not in kept]
+        self._wasted += sum(not known.is_used for known in gone)
+        self._known = tuple(kept)
+        self._index = None
+        if len(kept) > SCANNED_MAX:
+            layouts = {known: known.layout for known in kept}
+            masks = tuple({(layout.size, layout.mask): None for layout in layouts.values()})
+            self._index = masks, {(each.mask, each.fixed): known for known, each in layouts.items()}

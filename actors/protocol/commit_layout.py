@@ -49,10 +49,11 @@ class FrameLayout(NamedTuple):
     """Where the rows of each topic begin and end, in a commit."""
 
 
-def is_of(layout: FrameLayout, frame: bytes) -> bool:
-    """Whether a frame is of a layout: then it says what the one said that it was learnt from, offsets, leader
+def number_of(frame: bytes) -> int:
+    """Return a frame as a number. It is of a layout if it is as long as the layout says, and
+    `number & mask == fixed`: then it says what the one said that the layout was learnt from, offsets, leader
     epochs and correlation id apart."""
-    return len(frame) == layout[0] and int.from_bytes(frame, "little") & layout[1] == layout[2]
+    return int.from_bytes(frame, "little")
 
 
 def rows_at(frame: bytes, begin: int, end: int) -> bytes:
@@ -93,14 +94,17 @@ def layout_of_commit(
     # the rows are where they were looked for.
     if at + wire.tags != len(frame):
         return None
-    mask = _mask(len(frame), tuple(spans))
-    return FrameLayout(len(frame), mask, int.from_bytes(frame, "little") & mask, tuple(spans))
+    return _layout_of(frame, tuple(spans))
 
 
 def layout_without_rows(frame: bytes) -> FrameLayout:
     """Return the layout of frames that differ in the correlation id alone."""
-    mask = _mask(len(frame), ())
-    return FrameLayout(len(frame), mask, int.from_bytes(frame, "little") & mask, ())
+    return _layout_of(frame, ())
+
+
+def _layout_of(frame: bytes, spans: Spans) -> FrameLayout:
+    mask, spans = _mask(len(frame), spans)
+    return FrameLayout(len(frame), mask, number_of(frame) & mask, spans)
 
 
 def _texts(body: OffsetCommitRequest) -> Iterator[str]:
@@ -119,13 +123,14 @@ def _data(rows: object) -> bytes | None:
 
 
 @lru_cache(maxsize=GEOMETRIES_MAX)
-def _mask(size: int, spans: Spans) -> int:
+def _mask(size: int, spans: Spans) -> tuple[int, Spans]:
+    """Return the mask, and the spans, for many connections the same objects."""
     mask = bytearray(b"\xff" * size)
     mask[_CORRELATION_ID] = bytes(4)
     for begin, end in spans:
         for row in range(begin, end, WIRE_ROW_BYTES):
             mask[row + _NUMBERS.start : row + _NUMBERS.stop] = bytes(ROW_BYTES - 4)
-    return int.from_bytes(mask, "little")
+    return int.from_bytes(mask, "little"), spans
 
 
 class _Flexible:

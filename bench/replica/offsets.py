@@ -29,11 +29,10 @@ from actors.ground import records
 from actors.ground.features import GROUPD_VERSION, Features
 from actors.ground.identity import ClientIdentity
 from actors.ground.image import MetadataImage, TopicImage
-from actors.ground.limits import KNOWN_REQUESTS_MAX
 from actors.ground.release import LEVEL_MAX
 from actors.ground.settings import GroupSettings
 from actors.leader.group_server import GroupServer, Share
-from actors.leader.known_requests import KnownRequests
+from actors.leader.known_requests import SCANNED_MAX, KnownRequests
 from actors.protocol.partitioning import Partitioning
 from actors.replica.replica import RecordType, Replica
 from cluster.cli.common import console
@@ -45,7 +44,7 @@ COMMITTED: Final = (1, 10, 100)
 FETCHED: Final = 100
 MEMORY_OF: Final = (1, 10, 100, 1_000)
 """How many partitions of its topic a group has committed when its memory is measured."""
-GROUPS: Final = KNOWN_REQUESTS_MAX
+GROUPS: Final = SCANNED_MAX
 ROUNDS: Final = 15
 REQUESTS: Final = 512
 """How many requests a round has."""

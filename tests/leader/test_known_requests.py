@@ -351,7 +351,7 @@ def test_all_that_comes_of_a_known_commit_comes_of_it_unknown(seed: int) -> None
         assert knowing.told == other.told
     mess.turn()
     assert knowing.told == other.told
-    assert knowing.repeated[KnownCommit] > STEPS // 5
+    assert knowing.repeated[KnownCommit] > STEPS // 10
     assert knowing.repeated[KnownFetch] > STEPS // 20
     errors = other.server.counts.by_api[8].errors
     assert errors, "some were refused"
