@@ -33,6 +33,7 @@ MEMBERS: Final = 200
 HELD_MEMBERS, HELD_SPACING_S = 600, 3.0
 TOPIC: Final = "lane"
 CONSUMER_JOIN_S: Final = 30.0
+JOINS_AT_ONCE: Final = 20
 SIDES: Final = {"without": "false", "with": "true"}
 """The two tiers, and the setting of each."""
 JAVA: Final = request_frame(
@@ -122,8 +123,12 @@ async def _consumers(tier: Tier) -> list[Target]:
     topic = {"name": TOPIC, "num_partitions": 4, "replication_factor": 1, "assignments": [], "configs": []}
     await wire.call("create_topics", 7, topics=[topic], timeout=5_000, validate_only=False)
     await wire.close()
-    joining = (_consumer(port, number) for number in range(MEMBERS))
-    return list(await asyncio.wait_for(asyncio.gather(*joining), CONSUMER_JOIN_S))
+    targets: list[Target] = []
+    for first in range(0, MEMBERS, JOINS_AT_ONCE):
+        async with asyncio.timeout(CONSUMER_JOIN_S):
+            joining = (_consumer(port, first + number) for number in range(JOINS_AT_ONCE))
+            targets += await asyncio.gather(*joining)
+    return targets
 
 
 async def _consumer(port: int, number: int) -> Target:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import cache, partial
 from math import inf
 from pathlib import Path
@@ -30,6 +30,7 @@ from actors.leader.offsets_partition import OffsetsPartition, Outside
 from actors.metadata.wire import pack_image
 from actors.network.channel import Answer
 from actors.network.connection import Connection
+from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
 from actors.replica.host import ReplicaHost
 from actors.security.gate import ACLS
 from bench.ground.steady_heartbeat import steady_heartbeat
@@ -399,3 +400,17 @@ class ConsumerMember(Caller):
             answer = await self.ask("consumer_group_heartbeat", 1, **self._fields(topic_partitions=mine))
             code = int(answer["error_code"])
         return code
+
+
+def counts(pair: Pair) -> list[tuple[Any, ...]]:
+    """Return what each server has counted."""
+    found = []
+    for server in pair.servers:
+        holds, requests = server.clients.held.counts, server.partition._server.counts
+        fine = [requests.of(api).fine for api in (HEARTBEAT, CONSUMER_GROUP_HEARTBEAT)]
+        found.append((holds.began, dict(holds.ended), len(server.clients.held), *fine))
+    return found
+
+
+Member = ClassicMember | ConsumerMember
+Story = Callable[[Pair], Coroutine[Any, Any, None]]

@@ -4,15 +4,23 @@ which have to say the same."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvloop
 
 from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
-from tests.leader.lane_pair import ALLOWED, ClassicMember, ConsumerMember, DeafTo, EndlessLog, Pair
+from tests.leader.lane_pair import (
+    ALLOWED,
+    ClassicMember,
+    ConsumerMember,
+    DeafTo,
+    EndlessLog,
+    Member,
+    Pair,
+    Story,
+)
 from tests.polling import reached
 
 REBALANCE_IN_PROGRESS = 27
@@ -20,25 +28,6 @@ UNKNOWN_MEMBER = 25
 GROUP_FAILED = 30
 SPACING_MS = 3_000
 SESSION_MS = 45_000
-Member = ClassicMember | ConsumerMember
-Story = Callable[[Pair], Coroutine[Any, Any, None]]
-
-
-@pytest.fixture(params=["uvloop", "asyncio"])
-def tell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[Story], None]]:
-    """Run a story to its end."""
-    factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
-
-    async def told(story: Story) -> None:
-        pair = Pair(tmp_path)
-        await pair.start()
-        try:
-            await story(pair)
-        finally:
-            await pair.stop()
-
-    with asyncio.Runner(loop_factory=factory) as runner:
-        yield lambda story: runner.run(told(story))
 
 
 async def steady(pair: Pair, member: Member) -> None:

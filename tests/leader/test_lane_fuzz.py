@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from tests.leader.lane_pair import ALLOWED, JAVA, ClassicMember, Client, ConsumerMember, Pair
+from tests.leader.lane_pair import ALLOWED, JAVA, ClassicMember, Client, ConsumerMember, Member, Pair
 
-Member = ClassicMember | ConsumerMember
 SEEDS = 3
 STEPS = 150
 

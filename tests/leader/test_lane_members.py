@@ -1,225 +1,30 @@
-"""The lane where members live: many on one connection, and alone on one that may be held. A leader with the
-lane and one without have to say the same."""
+"""The lane where members live, alone on a connection that may be held. A leader with the lane and one without
+have to say the same."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-import uvloop
 
-from actors.ground.limits import REMEMBERED_HEARTBEATS_MAX
 from actors.leader.held_heartbeats import HoldEnd
-from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
 from tests.leader.lane_pair import (
     ALLOWED,
     JAVA,
     ClassicMember,
-    Client,
     ConsumerMember,
     DeafTo,
     EndlessLog,
+    Member,
     Pair,
+    Story,
+    counts,
 )
+from tests.leader.test_lane_shared import gathered
 
-Member = ClassicMember | ConsumerMember
-Story = Callable[[Pair], Coroutine[Any, Any, None]]
 SPACING_MS = 5_000
 NOT_COORDINATOR, REBALANCE_IN_PROGRESS, GROUP_AUTHORIZATION_FAILED = 16, 27, 30
-
-
-@pytest.fixture(params=["uvloop", "asyncio"])
-def tell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[Story], None]]:
-    """Run a story to its end."""
-    factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
-
-    async def told(story: Story) -> None:
-        pair = Pair(tmp_path)
-        await pair.start()
-        try:
-            await story(pair)
-        finally:
-            await pair.stop()
-
-    with asyncio.Runner(loop_factory=factory) as runner:
-        yield lambda story: runner.run(told(story))
-
-
-def counts(pair: Pair) -> list[tuple[Any, ...]]:
-    """Return what each server has counted."""
-    found = []
-    for server in pair.servers:
-        holds, requests = server.clients.held.counts, server.partition._server.counts
-        fine = [requests.of(api).fine for api in (HEARTBEAT, CONSUMER_GROUP_HEARTBEAT)]
-        found.append((holds.began, dict(holds.ended), len(server.clients.held), *fine))
-    return found
-
-
-# Many members on one connection.
-
-
-async def gathered(pair: Pair, number: int, software: str = JAVA) -> tuple[Client, list[Member]]:
-    """Return members that share a connection, half of them of each protocol, and that the lane answers."""
-    client = pair.connect(software)
-    members: list[Member] = [
-        ClassicMember(pair, f"group-{each}", client)
-        if each % 2
-        else ConsumerMember(pair, f"group-{each}", f"m{each}", client)
-        for each in range(number)
-    ]
-    first = [member for member in members if isinstance(member, ClassicMember)]
-    for joining in (first, [member for member in members if member not in first]):
-        for member in joining:
-            await member.join()
-        for _ in range(4):
-            await round_of(pair, joining)
-    return client, members
-
-
-async def round_of(pair: Pair, members: list[Member]) -> int:
-    """Let each member send a heartbeat, and return how many of them the lane has answered."""
-    before = pair.lane.answered
-    for member in members:
-        assert await member.beat() == 0
-    await pair.advance(1_000)
-    return pair.lane.answered - before
-
-
-@pytest.mark.parametrize("software", [JAVA, ""])
-def test_every_member_of_a_connection_is_remembered(software: str, tell: Callable[[Story], None]) -> None:
-    async def story(pair: Pair) -> None:
-        _, members = await gathered(pair, 20, software)
-        assert await round_of(pair, members) == len(members)
-        assert counts(pair)[0] == counts(pair)[1]
-
-    tell(story)
-
-
-def test_a_connection_remembers_so_many_members_and_no_more(tell: Callable[[Story], None]) -> None:
-    async def story(pair: Pair) -> None:
-        _, members = await gathered(pair, REMEMBERED_HEARTBEATS_MAX + 4)
-        answered = await round_of(pair, members)
-        assert 0.9 * REMEMBERED_HEARTBEATS_MAX < answered <= REMEMBERED_HEARTBEATS_MAX
-        assert pair.lane._tables.places <= REMEMBERED_HEARTBEATS_MAX
-
-    tell(story)
-
-
-def test_what_one_member_asks_leaves_the_others_remembered(tell: Callable[[Story], None]) -> None:
-    async def story(pair: Pair) -> None:
-        client, members = await gathered(pair, 6)
-        before = pair.lane.answered
-        beats = [member.beat_frame() for member in members]
-        client.send(b"".join((*beats[:3], beats[5][:30])))
-        await pair.settle()
-        assert client.take().count(b"\x00\x00\x00") >= 3
-        assert pair.lane.answered == before + 3, "several at once, and the beginning of another"
-        client.send(beats[5][30:])
-        await pair.settle()
-        assert client.take()
-        leaver = members[1]
-        assert isinstance(leaver, ClassicMember)
-        left = await leaver.ask("leave_group", 1, group_id=leaver.group_id, member_id=leaver.member_id)
-        assert left["error_code"] == 0
-        others = [member for member in members if member is not leaver]
-        assert await round_of(pair, others) == len(others)
-        assert await leaver.beat() == 25  # UNKNOWN_MEMBER_ID
-
-    tell(story)
-
-
-def test_nothing_overtakes_an_answer_that_is_owed(tell: Callable[[Story], None]) -> None:
-    async def story(pair: Pair) -> None:
-        client, members = await gathered(pair, 4)
-        newcomer = ClassicMember(pair, "group-1", client)
-        join = newcomer.frame(
-            "join_group",
-            3,
-            group_id="group-1",
-            session_timeout=45_000,
-            rebalance_timeout=10_000,
-            member_id="",
-            protocol_type="consumer",
-            protocols=[{"name": "range", "metadata": b""}],
-        )
-        client.send(join)
-        await pair.settle()
-        for member in members:
-            client.send(member.beat_frame())
-            await pair.settle()
-        assert client.take() == b"", "the join waits for the other member, and all wait for the join"
-        await pair.advance(46_000)
-        assert len(client.take()) > 100
-
-    tell(story)
-
-
-def test_rights_that_go_are_gone_for_every_member(tell: Callable[[Story], None]) -> None:
-    async def story(pair: Pair) -> None:
-        _, members = await gathered(pair, 6)
-        pair.push(())
-        for member in members:
-            assert await member.beat() == GROUP_AUTHORIZATION_FAILED
-        pair.push(ALLOWED)
-        for _ in range(3):
-            await round_of(pair, members)
-        assert await round_of(pair, members) == len(members)
-
-    tell(story)
-
-
-def test_a_client_of_many_that_does_not_read_gets_every_answer_later(tell: Callable[[Story], None]) -> None:
-    async def story(pair: Pair) -> None:
-        client, members = await gathered(pair, 4)
-        frames = [member.beat_frame() for member in members]
-        before, rounds = pair.lane.answered, 200
-        for _ in range(rounds):
-            client.send(b"".join(frames))
-            for _ in range(4):
-                await asyncio.sleep(0)
-        assert pair.lane.answered > before
-        taken = [b"", b""]
-        for _ in range(100):
-            await pair.settle()
-            taken = [sum_ + more for sum_, more in zip(taken, client.take_any(), strict=True)]
-        assert taken[0] == taken[1]
-        assert [taken[0].count(frame[8:12]) >= rounds for frame in frames] == [True] * len(frames)
-
-    tell(story)
-
-
-@pytest.mark.parametrize("is_held", [False, True], ids=("shared", "held"))
-def test_a_frame_that_differs_by_one_bit_is_answered_as_without(
-    is_held: bool, tell: Callable[[Story], None]
-) -> None:
-    async def story(pair: Pair) -> None:
-        members = await held(pair) if is_held else (await gathered(pair, 4))[1]
-        for bit in range(32, 8 * len(members[0].beat_frame()), 3):
-            for member in members:
-                frame = bytearray(member.beat_frame())
-                member.client.send(bytes(frame))
-                if is_held:
-                    await pair.settle()
-                frame[bit // 8 % len(frame)] ^= 1 << bit % 8
-                member.client.send(bytes(frame))
-                await pair.settle()
-                member.client.take()
-                if member.client.is_closed:
-                    older, another = member.client, pair.connect(JAVA)
-                    for each in members:
-                        each.client = another if each.client is older else each.client
-            await pair.advance(SPACING_MS if is_held else 1_000)
-            for member in members:
-                member.client.take()
-        assert pair.lane.answered > 20
-
-    tell(story)
-
-
-# One member on a connection that may be held.
 
 
 async def held(pair: Pair) -> list[Member]:
@@ -517,6 +322,34 @@ def test_a_connection_that_is_given_away_answers_first(tell: Callable[[Story], N
         assert [rest for _, rest in gone] == [b"", b""]
         for sock, _ in gone:
             sock.close()
+
+    tell(story)
+
+
+@pytest.mark.parametrize("is_held", [False, True], ids=("shared", "held"))
+def test_a_frame_that_differs_by_one_bit_is_answered_as_without(
+    is_held: bool, tell: Callable[[Story], None]
+) -> None:
+    async def story(pair: Pair) -> None:
+        members = await held(pair) if is_held else (await gathered(pair, 4))[1]
+        for bit in range(32, 8 * len(members[0].beat_frame()), 3):
+            for member in members:
+                frame = bytearray(member.beat_frame())
+                member.client.send(bytes(frame))
+                if is_held:
+                    await pair.settle()
+                frame[bit // 8 % len(frame)] ^= 1 << bit % 8
+                member.client.send(bytes(frame))
+                await pair.settle()
+                member.client.take()
+                if member.client.is_closed:
+                    older, another = member.client, pair.connect(JAVA)
+                    for each in members:
+                        each.client = another if each.client is older else each.client
+            await pair.advance(SPACING_MS if is_held else 1_000)
+            for member in members:
+                member.client.take()
+        assert pair.lane.answered > 20
 
     tell(story)
 
