@@ -3,7 +3,7 @@ actors/leader/client_service.py has them.
 
 Half of the members are of software whose heartbeats may be held, and the lane repeats both sorts. A client
 whose heartbeats are held has one connection to a process until it waits no longer for an answer; those of a
-kind whose heartbeats are not share one.
+kind whose heartbeats are not share one. In every second seed the lane holds nothing, and nobody shares.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ HEARTBEATS = (HEARTBEAT, CONSUMER_GROUP_HEARTBEAT)
 class Connections:
     def __init__(self, process: Process) -> None:
         self._process = process
+        self._is_whole = process.world.seed % 2 == 0
         self._held: HeldHeartbeats | None = None
         self._holdings: dict[str, Holding | None] = {}
         """What holds the heartbeats of each client; it is None for a client whose heartbeats are not held."""
@@ -46,6 +47,7 @@ class Connections:
         self._held.counts = process.world.holds
         replica.watcher = self._held
         self.lane = Lane(process, replica, self._held, self._give, self._waiting)
+        self._held.lane = self.lane if self._is_whole else None
 
     def submit(self, asked: Asked) -> Any:
         """Submit a request. Returns the answer, or None if it comes later."""
@@ -53,7 +55,7 @@ class Connections:
         if self._known is not None:
             request = self._known.recognised(request)
         holding = self._holding(client)
-        connection = _connection(client, holding)
+        connection = self._connection(client, holding)
         if self.lane is not None and all(owed != connection for owed, _ in self._waiting.values()):
             is_taken, body = self.lane.submit(client, connection, request)
             if is_taken:
@@ -94,7 +96,7 @@ class Connections:
         if any(token > asked.request.token for token, holding in self._owed.items() if holding is now):
             return
         if self.lane is not None:
-            self.lane.closed(_connection(client, now))
+            self.lane.closed(self._connection(client, now))
         holding = self._holdings.pop(asked.client.name, None)
         token = None if holding is None or self._held is None else self._held.forget(holding)
         if token is not None:
@@ -124,6 +126,5 @@ class Connections:
             self._holdings[client] = self._held.of_client(client, "") if is_held else None
         return self._holdings.get(client)
 
-
-def _connection(client: str, holding: Holding | None) -> str:
-    return client.rpartition("-")[0] if holding is None else client
+    def _connection(self, client: str, holding: Holding | None) -> str:
+        return client.rpartition("-")[0] if holding is None and self._is_whole else client

@@ -77,7 +77,6 @@ class Lane:
         self._facts: list[list[int]] = []
         self._memory = process.world.code.memory(replica, self._facts)
         replica.repeats = self._memory
-        held.lane = self
         self._repeated: dict[str, dict[Asked, _Repeated]] = {}
         """What each connection repeats."""
         self._holds: dict[str, _Repeated] = {}

@@ -36,6 +36,7 @@ class World(Protocol):
     checks: Any
     evidence: Any
     holds: Any
+    seed: int
     home: Any
     links: Any
     placement: Any
