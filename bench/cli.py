@@ -15,6 +15,7 @@ from bench.ground import run_names
 from bench.ground.interrupts import terminable
 from bench.ground.machine import machine
 from bench.ground.reference import KAFKA_VERSION
+from bench.history import jobs_command
 from bench.raft import measure as raft
 from bench.raft import table as raft_table
 from bench.replica import snapshot_pause, soak_command
@@ -35,7 +36,7 @@ KafkaHome = Annotated[
     Path | None,
     typer.Option(envvar="KAFKA_HOME", help="A Kafka 4 distribution, or a directory with its jars."),
 ]
-for command in (capacity_command, idle_command, path_command, soak_command):
+for command in (capacity_command, jobs_command, idle_command, path_command, soak_command):
     command.register(app)
 HOME = f"~/kafka_2.13-{KAFKA_VERSION}"
 """Where the examples find Kafka."""
@@ -451,49 +452,6 @@ def history_command(
         typer.echo(json.dumps({"machine": machine(), **history_writing.as_json(measured)}, indent=2))
     else:
         history_writing.show(console, measured, machine())
-
-
-@app.command(
-    "history-jobs",
-    epilog="[bold]Examples[/bold]\n\n  groupd bench history-jobs --events 1000000\n\n"
-    "  groupd bench history-jobs --folder ~/history-10m --cores 2 --json",
-)
-def history_jobs_command(
-    events: Annotated[int, typer.Option(help="Events in the made-up history.", min=10_000)] = 10_000_000,
-    folder: Annotated[Path | None, typer.Option(help="Keep the history here. (default temporary)")] = None,
-    memory: Annotated[str, typer.Option(help="Memory of each engine.")] = "2g",
-    cores: Annotated[str, typer.Option(help="Numbers of cores, with commas between them.")] = "1,2",
-    skewed: Annotated[
-        bool, typer.Option("--skewed", help="One group has most of all events, and half of the rebalances.")
-    ] = False,
-    runs: Annotated[int, typer.Option(help="Runs of each engine on each number of cores.", min=1)] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
-) -> None:
-    """Make all tables of a made-up history by Spark and by DuckDB, in turns.
-
-    Their tables must be the same. Ten million events take some minutes.
-    """
-    from bench.history import jobs as history_jobs
-
-    try:
-        numbers = tuple(int(number) for number in cores.split(","))
-    except ValueError:
-        typer.echo(f"groupd: --cores {cores}: whole numbers such as 1,2 are expected", err=True)
-        raise typer.Exit(2) from None
-    try:
-        plan = history_jobs.Plan(events, memory, numbers, skewed, runs)
-        measured = history_jobs.measure(plan, folder, _say(as_json))
-    except history_jobs.CannotRun as error:
-        typer.echo(f"groupd: {error}", err=True)
-        raise typer.Exit(1) from None
-    if as_json:
-        figures = {
-            "runs": [run._asdict() for run in measured],
-            "ratios": [ratio._asdict() for ratio in history_jobs.ratios(measured)],
-        }
-        typer.echo(json.dumps({"machine": machine(), **figures}, indent=2))
-    else:
-        history_jobs.show(console, measured, machine())
 
 
 def _say(as_json: bool) -> Callable[[str], None]:

@@ -272,6 +272,8 @@ class Life:
         last = self._last
         if last is not None and last.is_same(frame):
             found = tier.server.serve_again(last, frame, self.answer)
+        elif self.known is not None and (known := self.known.find(frame, self.known.image)) is not None:
+            found = tier.server.again(known, frame, self.answer)
         else:
             header, at = parse_header(frame)
             found, last = tier.server.serve(header, frame, at, self)

@@ -42,7 +42,7 @@ class Looked(NamedTuple):
     """What a first look at a bundle found."""
 
     known: list[Row]
-    """For each day: since and until when there are events that count."""
+    """It says for each day since and until when there are events that count."""
     groups: dict[int, Any]
     """Hashes of the names of the groups in each offsets partition, as numpy arrays."""
 

@@ -40,7 +40,7 @@ class Workers(NamedTuple):
     slots_together: int
     """How many of them share the memory and the processors of one process."""
     memory: str
-    """Of these together."""
+    """The memory that these have together."""
 
 
 class Folding:
@@ -91,8 +91,8 @@ class Folding:
         return answers
 
     def _bundles(self, sets: list[frozenset[int]]) -> list[Bundle]:
-        """As many bundles as tasks run at once. One that has more than its share of the bytes gets threads
-        of tasks beside it that have less to do."""
+        """Make as many bundles as tasks run at once. One that has more than its share of the bytes gets
+        threads of tasks beside it that have less to do."""
         slots, together, memory = self._workers[1:]
         all_bytes = max(1, bytes_of(self._found))
         return [

@@ -24,7 +24,7 @@ class Staged:
     def __init__(self, url: str) -> None:
         self.url = url
         self.parts: list[str] = []
-        """Those that are whole."""
+        """The parts that are whole."""
         self._fs, self._root = fsspec.url_to_fs(url)
 
     def folders(self, name: str) -> list[str]:

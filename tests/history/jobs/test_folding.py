@@ -84,8 +84,8 @@ def _rows(
 
 @pytest.mark.parametrize(("spec", "slots"), [(SPEC, 3), (SKEWED, 16)], ids=["split", "skewed"])
 def test_tasks_make_what_is_made_at_once(tmp_path: Path, spec: Spec, slots: int) -> None:
-    """Also where groups have moved to another offsets partition, where segments overlap, leaders changed and
-    members came again; byte for byte."""
+    """They do so byte for byte, also where groups have moved to another offsets partition, where segments
+    overlap, leaders changed and members came again."""
     folder = Folder(str(tmp_path / "history"))
     spoil(plan(spec), folder)
     expected = at_once(folder, Making(ALWAYS, REPLAYED))
