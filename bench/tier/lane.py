@@ -34,6 +34,8 @@ HELD_MEMBERS, HELD_SPACING_S = 600, 3.0
 TOPIC: Final = "lane"
 CONSUMER_JOIN_S: Final = 30.0
 JOINS_AT_ONCE: Final = 20
+LOADING_S: Final = 20.0
+"""How much longer each tier takes the first load before it counts: leaders load or compile the function."""
 SIDES: Final = {"without": "false", "with": "true"}
 """The two tiers, and the setting of each."""
 JAVA: Final = request_frame(
@@ -48,8 +50,8 @@ class Case(NamedTuple):
 
     name: str
     settle: Callable[[Tier], Awaitable[list[Target]]]
-    loading_s: float
-    """How long each tier takes it before it counts: leaders load or compile the function meanwhile."""
+    ramp_s: float
+    """How long each tier takes it before it counts."""
     rate: float | None
     """How many heartbeats a second; None: a closed loop."""
 
@@ -63,9 +65,11 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         generators = stack.enter_context(contextlib.closing(Generators()))
         tiers = {name: stack.enter_context(_tier(flag)) for name, flag in SIDES.items()}
+        loading_s = LOADING_S
         for case in CASES:
             if asked.only in (None, case.name):
-                _measure(case, tiers, generators, asked)
+                _measure(case._replace(ramp_s=case.ramp_s + loading_s), tiers, generators, asked)
+                loading_s = 0.0
 
 
 def _measure(case: Case, tiers: dict[str, Tier], generators: Generators, asked: argparse.Namespace) -> None:
@@ -75,7 +79,7 @@ def _measure(case: Case, tiers: dict[str, Tier], generators: Generators, asked: 
     for number in range(asked.rounds + 1):
         for name, targets in sides.items():
             pids = tiers[name].pids()
-            took_s = seconds if number else case.loading_s
+            took_s = seconds if number else case.ramp_s
             sample = load.drive(generators, Servers(pids, pids), targets, took_s, case.rate)
             if number:
                 figures[name].append(sample.figures["cpu_us"])
@@ -147,7 +151,7 @@ async def _consumer(port: int, number: int) -> Target:
 
 
 CASES: Final = (
-    Case("classic", _classics, 20.0, None),
+    Case("classic", _classics, 2.0, None),
     Case("consumer", _consumers, 2.0, None),
     Case("shared", _shared, 2.0, None),
     Case("held", _held, 4 * HELD_SPACING_S, HELD_MEMBERS / HELD_SPACING_S),
