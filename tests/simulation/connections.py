@@ -63,6 +63,8 @@ class Connections:
                     self._owed[request.token] = holding
                 return body
             self.lane.tell(connection)
+        if self.lane is not None:
+            self.lane.passed_over(client)
         body = self._decided(holding, request)
         if body is None:
             self._waiting[request.token] = connection, client

@@ -244,7 +244,7 @@ class Process:
         self.world.evidence.received(self, sender_id, message)
         is_done: list[Any] = []
         self.host.guard(lambda: is_done.append(self.transport._arrived(Node(sender_id), message)))
-        if self.turns is not None and is_done != [True]:
+        if self.is_alive and self.turns is not None and is_done != [True]:
             self.turns.heard()
 
     def connected(self, peer_id: str) -> None:

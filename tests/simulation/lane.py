@@ -95,13 +95,11 @@ class Lane:
             self._end(before, by_request=1)
         repeated = self._repeated.get(connection, {}).get(request[1:])
         if repeated is None or not self._facts[repeated.place][ARMED] or not self._is_leased():
-            self._heard.pop(client, None)
             return False, None
         assert repeated.place is not None
         fact, terms = self._facts[repeated.place], repeated.terms
         spacing_ms = now_ms - fact[CAME_MS]
         if terms.hold_ms and not terms.spacing_ms_min <= spacing_ms <= terms.spacing_ms_max:
-            self._heard.pop(client, None)
             return False, None
         fact[HEARD_MS] = fact[CAME_MS] = now_ms
         fact[SPACING_MS] = spacing_ms
@@ -112,6 +110,10 @@ class Lane:
             return True, repeated.body
         self._hold(repeated, request, now_ms)
         return True, None
+
+    def passed_over(self, client: str) -> None:
+        """Learn that Python decides a request of the client, which may leave by it."""
+        self._heard.pop(client, None)
 
     def _hold(self, repeated: _Repeated, request: Request, now_ms: int) -> None:
         self._facts[repeated.place][HELD] = 1
