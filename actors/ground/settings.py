@@ -69,7 +69,7 @@ class GroupSettings(NamedTuple):
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 604_800_000
     producer_id_expiration_ms: int = 86_400_000
-    group_heartbeat_lane_enable: bool = True
+    group_heartbeat_lane_enable: bool = False
     """A setting of our own: whether compiled code answers heartbeats that repeat, see
     `actors.leader.lane.memory`."""
 
