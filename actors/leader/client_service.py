@@ -135,11 +135,10 @@ class ClientService:
         """Prepare what a leader needs to serve clients: its compiled assignors."""
         self._kernels.look()
 
-    async def load_lane(self) -> None:
+    async def _load_lane(self) -> None:
         """Load the lane in a thread; until it is there, all goes the ordinary way."""
         from actors.leader.lane.loading import load  # here, because few replicas ever need it
 
-        self._payback = None
         new_lane = await asyncio.to_thread(load, self._stopped)
         if new_lane is not None and not self._stopped.is_set():
             self.lane = new_lane(self._host, self._server, self.held)
@@ -225,7 +224,8 @@ class ClientService:
 
     def _look_whether_it_pays(self, payback: Payback) -> None:
         if payback.is_reached(self._host.now_ms()):
-            self._tasks.spawn(self.load_lane())
+            self._payback = None  # at once: a second lane would read the sockets of the first
+            self._tasks.spawn(self._load_lane())
 
     def on_more(self, connection: Connection) -> None:
         """End the hold of a connection that sends more: a client that asks something else must not wait for

@@ -185,9 +185,9 @@ class Connection(asyncio.Protocol):
 
     def lend(self, reader: Reader) -> int | None:
         """Have `reader` read the socket and give what it does not answer to `data_received`, until it hears
-        `taken_back`. Return the descriptor; None: the loop has to read on."""
+        `taken_back`. Return the descriptor; None: whoever reads has to read on."""
         transport = self._transport
-        if transport is None or self._read_paused or not self.is_quiet:
+        if transport is None or self._read_paused or not self.is_quiet or self._lent_to is not None:
             return None
         transport.pause_reading()
         self._lent_to = reader
