@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from actors.coordinator.told.events import RebalanceBegan, RebalanceEnded
+from actors.ground.contract import new_tuple
 from actors.ground.limits import HISTORY_BYTES_MAX, HISTORY_EVENTS_PER_GROUP_MAX, HISTORY_GROUPS_MAX
 from storage.history.schema import LIVES
 
@@ -22,11 +23,6 @@ _EVENT_BYTES = 400
 _ITEM_BYTES = 120
 """How many bytes each move and each member in an event's lists takes, as measured and rounded up; all else of
 an event takes _EVENT_BYTES."""
-
-
-_new: Any = tuple.__new__
-"""The constructor of tuples, which makes a NamedTuple in a third of the time that its own constructor
-takes."""
 
 
 class Kept(NamedTuple):
@@ -124,7 +120,7 @@ class HistoryRing:
             return
         kept = past.rebalances if type(event) is RebalanceEnded else past.events
         longest = REBALANCES_MAX if kept is past.rebalances else HISTORY_EVENTS_PER_GROUP_MAX
-        kept.append(_new(Kept, (sequence, event)))
+        kept.append(new_tuple(Kept, (sequence, event)))
         self._resize(past, size_of(event))
         if len(kept) > longest:
             self._resize(past, -size_of(kept.popleft().event))

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from actors.catalog import codec
 from actors.coordinator.offsets.known import Known
-from actors.ground.contract import Request
+from actors.ground.contract import Request, new_tuple
 from actors.ground.image import MetadataImage
 from actors.ground.limits import KNOWN_REQUEST_BYTES_MAX, KNOWN_REQUESTS_MAX
 from actors.metrics.counts import ApiCounts
@@ -47,7 +47,6 @@ _NO_METADATA: Final = ("",)
 _CORRELATION_ID: Final = slice(4, 8)
 _BEFORE: Final = slice(0, 4)
 _BEHIND: Final = slice(8, None)
-_new: Any = tuple.__new__
 
 
 class KnownCommit(Known):
@@ -95,12 +94,12 @@ class KnownCommit(Known):
                 rows = CommittedRows(rows_at(frame, begin, end))
             topics.append((name, rows))
         group_id, epoch, member_id, instance_id, retention_ms, topic_ids = self._body
-        body = _new(
+        body = new_tuple(
             OffsetCommitRequest,
             (group_id, epoch, member_id, instance_id, retention_ms, tuple(topics), topic_ids, self),
         )
         asked = self._asked
-        request: Request = _new(Request, (token, *asked[:4], body, *asked[4:]))
+        request: Request = new_tuple(Request, (token, *asked[:4], body, *asked[4:]))
         return request
 
     def pack(self, response: OffsetCommitResponse, correlation_id: bytes) -> bytes:
@@ -141,7 +140,7 @@ class KnownFetch:
 
     def request(self, token: int) -> Request:
         """Return the request in a frame that is of the layout."""
-        request: Request = _new(Request, (token, *self._asked))
+        request: Request = new_tuple(Request, (token, *self._asked))
         return request
 
 

@@ -11,8 +11,9 @@ import struct
 from collections.abc import Sequence
 from itertools import repeat
 from operator import add
-from typing import Any, Final
+from typing import Final
 
+from actors.ground.contract import new_tuple
 from actors.protocol.hot_requests import (
     Unusual,
     read_compact,
@@ -45,7 +46,6 @@ FETCH_STABLE_SINCE: Final = 7
 FETCH_MEMBER_SINCE: Final = 9
 FETCH_IDS_SINCE: Final = 10
 
-_new: Any = tuple.__new__
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
 _ROW: Final = struct.Struct(">iqi2x")
@@ -134,7 +134,7 @@ def _commit_flexible(frame: bytes, at: int, *, by_id: bool) -> OffsetCommitReque
     if frame[at]:
         raise Unusual
     ids = tuple(topic_ids) if by_id else None
-    request: OffsetCommitRequest = _new(
+    request: OffsetCommitRequest = new_tuple(
         OffsetCommitRequest, (group_id, epoch, member_id, instance_id, -1, tuple(topics), ids, None)
     )
     return request

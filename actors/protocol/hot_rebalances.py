@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
+from actors.ground.contract import new_tuple
 from actors.protocol.hot_requests import (
     Unusual,
     read_compact,
@@ -27,9 +28,6 @@ JOIN_REASON_SINCE: Final = 8
 SYNC_INSTANCE_ID_SINCE: Final = 3
 SYNC_PROTOCOL_SINCE: Final = 5
 
-_new: Any = tuple.__new__
-"""The constructor of tuples, which makes a NamedTuple from all its fields in half the time of a call of its
-class."""
 
 OFFERS_KEPT: Final = 256
 OFFER_BYTES_MAX: Final = 1_024
@@ -105,7 +103,7 @@ def _join_legacy(frame: bytes, at: int, api_version: int) -> JoinGroupRequest:
     offer = frame[at:]
     read = _offer_legacy if len(offer) <= OFFER_BYTES_MAX else _offer_legacy.__wrapped__
     who = group_id, session_timeout_ms, rebalance_timeout_ms, member_id, instance_id
-    request: JoinGroupRequest = _new(JoinGroupRequest, (*who, *read(offer), None))
+    request: JoinGroupRequest = new_tuple(JoinGroupRequest, (*who, *read(offer), None))
     return request
 
 
@@ -133,7 +131,7 @@ def _join_flexible(frame: bytes, at: int, api_version: int) -> JoinGroupRequest:
     read = _offer_flexible if len(offer) <= OFFER_BYTES_MAX else _offer_flexible.__wrapped__
     who = group_id, session_timeout_ms, rebalance_timeout_ms, member_id, instance_id
     has_reason = api_version >= JOIN_REASON_SINCE
-    request: JoinGroupRequest = _new(JoinGroupRequest, (*who, *read(offer, has_reason=has_reason)))
+    request: JoinGroupRequest = new_tuple(JoinGroupRequest, (*who, *read(offer, has_reason=has_reason)))
     return request
 
 
@@ -156,7 +154,7 @@ def _sync_legacy(frame: bytes, at: int, api_version: int) -> SyncGroupRequest:
         instance_id, at = read_legacy_nullable(frame, at)
     assignments = _named_legacy(frame, at)
     fields = group_id, generation_id, member_id, instance_id, None, None, assignments
-    request: SyncGroupRequest = _new(SyncGroupRequest, fields)
+    request: SyncGroupRequest = new_tuple(SyncGroupRequest, fields)
     return request
 
 
@@ -183,7 +181,7 @@ def _sync_flexible(frame: bytes, at: int, api_version: int) -> SyncGroupRequest:
     if frame[at]:
         raise Unusual
     fields = group_id, generation_id, member_id, instance_id, protocol_type, protocol_name, assignments
-    request: SyncGroupRequest = _new(SyncGroupRequest, fields)
+    request: SyncGroupRequest = new_tuple(SyncGroupRequest, fields)
     return request
 
 

@@ -15,6 +15,7 @@ import struct
 from collections.abc import Iterable
 from typing import Final
 
+from actors.ground.contract import new_tuple
 from actors.ground.records import TopicPartitions
 from actors.protocol.messages import ConsumerGroupHeartbeatRequest, HeartbeatRequest
 from actors.protocol.wire import read_uvarint
@@ -28,9 +29,6 @@ UNUSUAL: Final = (ValueError, IndexError, struct.error)
 """The errors that send a request through the schema; ValueError covers Unusual and UnicodeDecodeError."""
 REGEX_SINCE: Final = 1
 
-_new = tuple.__new__
-"""The constructor of tuples, which makes a NamedTuple from all its fields in half the time of a call of its
-class."""
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _ID_BYTES: Final = 16
@@ -113,7 +111,7 @@ def heartbeat_flexible(frame: bytes, at: int) -> HeartbeatRequest:
         or not member_size
     ):
         raise Unusual
-    return _new(
+    request: HeartbeatRequest = new_tuple(
         HeartbeatRequest,
         (
             frame[at + 1 : generation_at].decode(),
@@ -122,6 +120,7 @@ def heartbeat_flexible(frame: bytes, at: int) -> HeartbeatRequest:
             instance_id,
         ),
     )
+    return request
 
 
 def heartbeat_static(frame: bytes, at: int) -> HeartbeatRequest:

@@ -6,13 +6,13 @@ names the entry before the next one, and a follower that lacks it says so.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from storage.raft.contract import NEVER
 from storage.raft.core import Core
 from storage.raft.errors import SnapshotDamaged
 from storage.raft.members import pack
-from storage.raft.messages import APPEND, CHUNK, REST, Append, Chunk, Rest
+from storage.raft.messages import APPEND, CHUNK, REST, Append, Chunk, Rest, new_tuple
 from storage.raft.progress import Progress
 from storage.raft.records import Entry
 from storage.raft.snapshot import Snapshot
@@ -20,8 +20,6 @@ from storage.raft.snapshot import Snapshot
 TIMER_SLACK_S: Final = 0.001
 """How early a loop's timer may be, in seconds: a tick that comes just too soon must do its work, not ask for
 another one at once, again and again."""
-_new: Any = tuple.__new__
-"""The constructor of tuples, without the call of the class's own around it."""
 LATER_ENTRIES_MAX: Final = 32
 """How many entries a voter may lag behind that gets them with heartbeats."""
 
@@ -162,7 +160,7 @@ class Replication:
         assert previous_term is not None, "what the log no longer holds goes as a snapshot"
         peer.sent_at = now
         fields = APPEND, core.term, now, core.commit_index, previous_index, previous_term, entries
-        message: Append = _new(Append, fields)
+        message: Append = new_tuple(Append, fields)
         if message == self._last_append:
             message = self._last_append  # peers in step get one message: links pack it once
         self._last_append = message

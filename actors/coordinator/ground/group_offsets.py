@@ -18,6 +18,7 @@ from itertools import chain, repeat
 from sys import intern
 from typing import Any, Final, NamedTuple
 
+from actors.ground.contract import new_tuple
 from actors.ground.records import OffsetCommitValue, OffsetRows, Position
 from actors.protocol.offset_rows import (
     ROW_BYTES,
@@ -39,7 +40,6 @@ _PARTITION: Final = struct.Struct(">i")
 _NO_ROWS: Final[dict[str, Blocks]] = {}
 _NO_LOOSE: Final[dict[Position, OffsetCommitValue]] = {}
 """What a group has that has none, so that nobody pays for an empty one. Neither is ever written."""
-_new: Any = tuple.__new__
 
 
 class ReplacedOffsets(NamedTuple):
@@ -104,7 +104,7 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
             at = _row_of(block[0], position[1])
             if at >= 0:
                 _, offset, leader_epoch = _ROW.unpack_from(block[0], ROW_BYTES * at)
-                return _new(OffsetCommitValue, (offset, leader_epoch, "", *block[1:]))
+                return new_tuple(OffsetCommitValue, (offset, leader_epoch, "", *block[1:]))
         return default
 
     def items(self) -> ItemsView[Position, OffsetCommitValue]:
@@ -196,7 +196,7 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
             self.blocks = blocks
         else:
             self.more[topic] = blocks
-        replaced: ReplacedOffsets = _new(ReplacedOffsets, (before, (), True))
+        replaced: ReplacedOffsets = new_tuple(ReplacedOffsets, (before, (), True))
         return replaced
 
     def put_one(
@@ -319,7 +319,7 @@ def pairs_of(topic: str, blocks: Iterable[OffsetRows]) -> Iterator[tuple[Positio
     """Yield each position of blocks of a topic with its offset."""
     for rows, *others in blocks:
         for partition, offset, leader_epoch in numbers_of(rows):
-            yield (topic, partition), _new(OffsetCommitValue, (offset, leader_epoch, "", *others))
+            yield (topic, partition), new_tuple(OffsetCommitValue, (offset, leader_epoch, "", *others))
 
 
 def place_of(blocks: Blocks, rows: bytes) -> int:

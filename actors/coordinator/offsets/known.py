@@ -18,14 +18,12 @@ from typing import Any, NamedTuple
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.offsets import tallies as commit_tallies
 from actors.coordinator.offsets.checks import check_commit
-from actors.ground.contract import Key, Record, Reply, Request, Result
+from actors.ground.contract import Key, Record, Reply, Request, Result, new_tuple
 from actors.ground.image import MetadataImage
 from actors.ground.records import NO_EXPIRY, OFFSET_COMMIT, OFFSET_ROWS, OffsetCommitValue, OffsetRowsValue
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import OffsetCommitRequest, OffsetCommitResponse
 from actors.protocol.offset_rows import CommittedRows
-
-_new: Any = tuple.__new__
 
 
 class DecidedBefore(NamedTuple):
@@ -74,14 +72,16 @@ def made(state: ShardState, request: Request, decided: DecidedBefore, now_ms: in
     for (key, topic_id), (_, rows) in zip(decided[1], body[5], strict=True):
         value: Any
         if type(rows) is CommittedRows:
-            value = _new(OffsetRowsValue, (((rows.data, now_ms, NO_EXPIRY, topic_id),),))
+            value = new_tuple(OffsetRowsValue, (((rows.data, now_ms, NO_EXPIRY, topic_id),),))
         else:
             _, offset, leader_epoch, text = rows[0]
-            value = _new(OffsetCommitValue, (offset, leader_epoch, text, now_ms, NO_EXPIRY, topic_id))
-        records.append(_new(Record, (key, value)))
+            value = new_tuple(OffsetCommitValue, (offset, leader_epoch, text, now_ms, NO_EXPIRY, topic_id))
+        records.append(new_tuple(Record, (key, value)))
     state.offset_counts["commits"] += decided[2]
     back = commit_tallies.count(state, body, records, decided[2], now_ms)
-    result: Result = _new(Result, (records, (_new(Reply, (request[0], decided[3], body[0])),), back, None))
+    result: Result = new_tuple(
+        Result, (records, (new_tuple(Reply, (request[0], decided[3], body[0])),), back, None)
+    )
     return result
 
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
-from typing import Any
 
 from actors.coordinator.ground.group_offsets import GroupOffsets, ReplacedOffsets, pairs_of
 from actors.coordinator.ground.state import ShardState
-from actors.ground.contract import Key, Record, Value
+from actors.ground.contract import Key, Record, Value, new_tuple
 from actors.ground.records import (
     OFFSET_BATCH,
     OFFSET_COMMIT,
@@ -28,8 +27,6 @@ from actors.ground.records import (
 )
 from actors.ground.snapshot_build import live_items
 from actors.protocol.offset_rows import packed, partitions_of
-
-_new: Any = tuple.__new__
 
 
 def apply_one(state: ShardState, key: Key, value: Value | None) -> Value | None:
@@ -91,7 +88,7 @@ def apply_batch(state: ShardState, key: Key, value: Value | None) -> Value | Non
     partitions, offsets, leader_epochs, *others = value
     last = {each[0]: each for each in zip(partitions, offsets, leader_epochs, strict=True)}
     block = (packed(last.values()), *others)
-    return apply_rows(state, key, _new(OffsetRowsValue, ((block,),)))
+    return apply_rows(state, key, new_tuple(OffsetRowsValue, ((block,),)))
 
 
 def _put_back(state: ShardState, group_id: str, topic: str, replaced: ReplacedOffsets) -> ReplacedOffsets:
@@ -135,7 +132,7 @@ def singles(key: Key, replaced: Value | None) -> Iterable[tuple[Key, Value | Non
     if type(replaced) is not ReplacedOffsets:
         return ((key, replaced),)
     _, group_id, topic = key[:3]
-    rows = _new(OffsetRowsKey, (OFFSET_ROWS, group_id, topic))
+    rows = new_tuple(OffsetRowsKey, (OFFSET_ROWS, group_id, topic))
     blocks = OffsetRowsValue(replaced.blocks) if replaced.blocks else None
     loose = (
         (OffsetCommitKey(OFFSET_COMMIT, group_id, *position), value) for position, value in replaced.loose

@@ -16,7 +16,7 @@ from actors.coordinator.ground.group_offsets import GroupOffsets
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.ground.volatile import FoundBefore
 from actors.coordinator.told.events import CommitRegressed, Commits
-from actors.ground.contract import Record
+from actors.ground.contract import Record, new_tuple
 from actors.ground.records import OFFSET_COMMIT, OFFSET_ROWS, OffsetCommitValue, OffsetRows
 from actors.protocol.messages import OffsetCommitRequest
 from actors.protocol.offset_rows import goes_back, offsets_of, partitions_of
@@ -26,7 +26,6 @@ TOLD_MAX = 100
 
 _NONE: list[CommitRegressed] = []
 """The empty list for a commit in which no offset goes back, as nearly all are; nobody may change it."""
-_new: Any = tuple.__new__
 
 
 def count(
@@ -71,7 +70,7 @@ def _go_back(state: ShardState, committed: GroupOffsets, topic: str, block: Offs
             is_back = goes_back(rows, before[0])
             if is_back is None:
                 break
-            state.found_before = _new(FoundBefore, (block, blocks, place))
+            state.found_before = new_tuple(FoundBefore, (block, blocks, place))
             return is_back
     return any(_back(committed, topic, partitions_of(rows), offsets_of(rows)))
 
