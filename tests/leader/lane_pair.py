@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from actors.ground.acl import Acl, Operation, PatternType, Permission, ResourceType
 from actors.ground.contract import Request
 from actors.ground.identity import ClientIdentity
@@ -47,6 +49,7 @@ goes by whole seconds, both are over with the same."""
 HOLD_S_MAX = 5
 """How many seconds an answer is waited for."""
 SESSION_MS = 45_000
+REBALANCE_TIMEOUT_MS = 60_000
 ROUNDS = 8
 """How many iterations of the loop bring every byte to where it goes."""
 TOPIC = TopicImage(b"orders".rjust(16, b"-"), "orders", (0,) * 4)
@@ -341,20 +344,24 @@ class ClassicMember(Caller):
         self.generation = -1
 
     async def join(self) -> None:
-        joined = await self.ask(
-            "join_group",
-            3,
-            group_id=self.group_id,
-            session_timeout=SESSION_MS,
-            rebalance_timeout=60_000,
-            member_id=self.member_id,
-            protocol_type="consumer",
-            protocols=[{"name": "range", "metadata": b""}],
-        )
+        joined = await self.ask("join_group", 3, **self._joining())
         self.member_id, self.generation = joined["member_id"], joined["generation_id"]
         mine = [{"member_id": self.member_id, "assignment": b"mine"}]
         synced = await self.ask("sync_group", 2, **self.named, assignments=mine)
         assert synced["error_code"] == 0
+
+    def join_frame(self, rebalance_timeout_ms: int = REBALANCE_TIMEOUT_MS) -> bytes:
+        return self.frame("join_group", 3, **self._joining(rebalance_timeout_ms))
+
+    def _joining(self, rebalance_timeout_ms: int = REBALANCE_TIMEOUT_MS) -> dict[str, Any]:
+        return {
+            "group_id": self.group_id,
+            "session_timeout": SESSION_MS,
+            "rebalance_timeout": rebalance_timeout_ms,
+            "member_id": self.member_id,
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": b""}],
+        }
 
     @property
     def named(self) -> dict[str, Any]:
@@ -414,3 +421,26 @@ def counts(pair: Pair) -> list[tuple[Any, ...]]:
 
 Member = ClassicMember | ConsumerMember
 Story = Callable[[Pair], Coroutine[Any, Any, None]]
+
+
+def deafen(pair: Pair, *deaf: str) -> None:
+    """Have these calls of the replica not reach the lane's memory."""
+    pair.servers[0].replica.repeats = DeafTo(pair.lane.memory, *deaf)
+
+
+def lease_for_ever(pair: Pair) -> None:
+    """Have the lane believe in a lease that never ends."""
+    server = pair.servers[0]
+    server.log = server.replica.log = EndlessLog()
+    server.partition._host.raft = server.log  # type: ignore[assignment]
+
+
+def check_noticed(tell: Callable[[Story], None], spoil: Callable[[Pair], None], story: Story) -> None:
+    """Check that a story does not end well if the lane is spoilt before."""
+
+    async def spoilt(pair: Pair) -> None:
+        spoil(pair)
+        await story(pair)
+
+    with pytest.raises(AssertionError):
+        tell(spoilt)

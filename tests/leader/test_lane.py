@@ -15,11 +15,12 @@ from tests.leader.lane_pair import (
     ALLOWED,
     ClassicMember,
     ConsumerMember,
-    DeafTo,
-    EndlessLog,
     Member,
     Pair,
     Story,
+    check_noticed,
+    deafen,
+    lease_for_ever,
 )
 from tests.polling import reached
 
@@ -116,18 +117,7 @@ async def rebalanced(pair: Pair) -> None:
     classic, consumer = await settled(pair)
     assert isinstance(classic, ClassicMember)
     newcomer = ClassicMember(pair, "classic")
-    newcomer.client.send(
-        newcomer.frame(
-            "join_group",
-            3,
-            group_id="classic",
-            session_timeout=45_000,
-            rebalance_timeout=60_000,
-            member_id="",
-            protocol_type="consumer",
-            protocols=[{"name": "range", "metadata": b""}],
-        )
-    )
+    newcomer.client.send(newcomer.join_frame())
     await pair.settle()
     assert await is_answered_by_python(pair, classic) == REBALANCE_IN_PROGRESS
     assert isinstance(consumer, ConsumerMember)
@@ -335,20 +325,8 @@ def test_the_lane_is_loaded_when_it_pays(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_lane_that_forgets_to_forget_is_noticed(
     deaf: tuple[str, ...], story: Story, tell: Callable[[Story], None]
 ) -> None:
-    async def spoiled(pair: Pair) -> None:
-        pair.servers[0].replica.repeats = DeafTo(pair.lane.memory, *deaf)
-        await story(pair)
-
-    with pytest.raises(AssertionError):
-        tell(spoiled)
+    check_noticed(tell, lambda pair: deafen(pair, *deaf), story)
 
 
 def test_a_lane_that_does_not_see_the_lease_end_is_noticed(tell: Callable[[Story], None]) -> None:
-    async def spoiled(pair: Pair) -> None:
-        server = pair.servers[0]
-        server.log = server.replica.log = EndlessLog()
-        server.partition._host.raft = server.log  # type: ignore[assignment]
-        await leaseless(pair)
-
-    with pytest.raises(AssertionError):
-        tell(spoiled)
+    check_noticed(tell, lease_for_ever, leaseless)

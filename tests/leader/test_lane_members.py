@@ -14,12 +14,13 @@ from tests.leader.lane_pair import (
     JAVA,
     ClassicMember,
     ConsumerMember,
-    DeafTo,
-    EndlessLog,
     Member,
     Pair,
     Story,
+    check_noticed,
     counts,
+    deafen,
+    lease_for_ever,
 )
 from tests.leader.test_lane_shared import gathered
 
@@ -110,18 +111,7 @@ async def rebalanced(pair: Pair) -> None:
     classic, consumer = await held(pair)
     await begun(pair, classic)
     newcomer = ClassicMember(pair, "classic")
-    newcomer.client.send(
-        newcomer.frame(
-            "join_group",
-            3,
-            group_id="classic",
-            session_timeout=45_000,
-            rebalance_timeout=60_000,
-            member_id="",
-            protocol_type="consumer",
-            protocols=[{"name": "range", "metadata": b""}],
-        )
-    )
+    newcomer.client.send(newcomer.join_frame())
     await pair.settle()
     assert error_of(classic, classic.client.take()) == REBALANCE_IN_PROGRESS
     await begun(pair, consumer)
@@ -369,20 +359,8 @@ def test_a_frame_that_differs_by_one_bit_is_answered_as_without(
 def test_a_lane_that_holds_on_through_news_is_noticed(
     deaf: tuple[str, ...], story: Story, tell: Callable[[Story], None]
 ) -> None:
-    async def spoiled(pair: Pair) -> None:
-        pair.servers[0].replica.repeats = DeafTo(pair.lane.memory, *deaf)
-        await story(pair)
-
-    with pytest.raises(AssertionError):
-        tell(spoiled)
+    check_noticed(tell, lambda pair: deafen(pair, *deaf), story)
 
 
 def test_a_lane_that_ends_holds_without_a_lease_is_noticed(tell: Callable[[Story], None]) -> None:
-    async def spoiled(pair: Pair) -> None:
-        server = pair.servers[0]
-        server.log = server.replica.log = EndlessLog()
-        server.partition._host.raft = server.log  # type: ignore[assignment]
-        await leaseless(pair)
-
-    with pytest.raises(AssertionError):
-        tell(spoiled)
+    check_noticed(tell, lease_for_ever, leaseless)

@@ -98,17 +98,7 @@ def test_nothing_overtakes_an_answer_that_is_owed(tell: Callable[[Story], None])
     async def story(pair: Pair) -> None:
         client, members = await gathered(pair, 4)
         newcomer = ClassicMember(pair, "group-1", client)
-        join = newcomer.frame(
-            "join_group",
-            3,
-            group_id="group-1",
-            session_timeout=45_000,
-            rebalance_timeout=10_000,
-            member_id="",
-            protocol_type="consumer",
-            protocols=[{"name": "range", "metadata": b""}],
-        )
-        client.send(join)
+        client.send(newcomer.join_frame(rebalance_timeout_ms=10_000))
         await pair.settle()
         for member in members:
             client.send(member.beat_frame())
