@@ -132,8 +132,9 @@ _GROUPS = (
             "Clients that bear held heartbeats: name or name/version of ApiVersions, * is anything;"
             " :classic behind it: "
             "only Heartbeat."),
-    _row("group.heartbeat.lane.enable", None, None,
-         "Answer heartbeats that repeat by compiled code: less processor; 75 MiB where it is loaded."),
+    _row("group.heartbeat.lane.after", 0, INT32,
+         "Compiled code answers heartbeats that repeat once a leader had so many within five minutes: less"
+         " processor, 75 MiB of memory; 0: never."),
     _row("group.heartbeat.budget.per.second", 1, INT32,
          "KIP-848: members of one leader are told longer intervals rather than to send more than so many."),
     _row("offset.metadata.max.bytes", 0, INT32, "Text that may be stored with an offset."),

@@ -69,9 +69,10 @@ class GroupSettings(NamedTuple):
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 604_800_000
     producer_id_expiration_ms: int = 86_400_000
-    group_heartbeat_lane_enable: bool = False
-    """A setting of our own: whether compiled code answers heartbeats that repeat, see
-    `actors.leader.lane.memory`."""
+    group_heartbeat_lane_after: int = 5_000
+    """A setting of our own: after how many heartbeats that repeat, within five minutes, a leader has compiled
+    code answer them, see `actors.leader.lane.memory`; 0: never. The default is about as many as cost what
+    loading that code costs; it also takes 75 MB."""
 
     def __reduce__(self) -> Rebuilding:
         return by_name(self)

@@ -48,21 +48,19 @@ RELAY_TIMEOUT_S = 1_900.0
 request may be a JoinGroup of another partition's group, parked for as long as group.max.session.timeout.ms,
 which is 30 minutes by default."""
 
-PAYS_AFTER: Final = 5_000
-"""After how many heartbeats that the lane would have answered it is loaded: about as many as cost what
-loading it costs. It also takes 75 MB."""
 WINDOW_MS: Final = 300_000
-"""Within which time they have to come: 17 a second."""
+"""Within which time as many heartbeats have to repeat as make the lane pay: 17 a second by default."""
 
 NewLink = Callable[[LinkHandlers], Link]
 
 
 class Payback:
-    """The count of heartbeats that the lane would have answered."""
+    """The count of heartbeats that the lane would have answered: it pays after `pays_after` of them."""
 
-    __slots__ = ("_count", "_since_ms")
+    __slots__ = ("_count", "_pays_after", "_since_ms")
 
-    def __init__(self) -> None:
+    def __init__(self, pays_after: int) -> None:
+        self._pays_after = pays_after
         self._count = 0
         self._since_ms = 0
 
@@ -71,7 +69,7 @@ class Payback:
         if now_ms - self._since_ms > WINDOW_MS:
             self._count, self._since_ms = 0, now_ms
         self._count += 1
-        return self._count >= PAYS_AFTER
+        return self._count >= self._pays_after
 
 
 class ClientService:
@@ -96,7 +94,8 @@ class ClientService:
         self._kernels = WarmKernels(host.replica, known)
         self.lane: Lane | None = None
         """What repeats answers of heartbeats, once that has paid."""
-        self._payback = Payback() if spec.groups.group_heartbeat_lane_enable else None
+        pays_after = spec.groups.group_heartbeat_lane_after
+        self._payback = Payback(pays_after) if pays_after else None
         """The count of heartbeats that the lane would have answered; None: it is loaded, or not to be."""
         self._tasks = Tasks("the loading of the lane")
         self._stopped = Event()

@@ -57,7 +57,7 @@ _ROWS = (
     Family("heartbeat_hold_ends", "counter", "Holds that ended: by news, a further request, their time-out,"
            " a move of leadership, a closed connection.", ("cause",)),
     Family("heartbeats_repeated", "counter", "Heartbeats that compiled code answered"
-           " (`group.heartbeat.lane.enable`)."),
+           " (`group.heartbeat.lane.after`)."),
     Family("rebalance_seconds_saved", "counter", "Time from held news to the heartbeats that would have"
            " fetched it, over all members."),
     Family("requests", "counter", "Requests answered, by API.", ("api",),

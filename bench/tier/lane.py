@@ -1,6 +1,6 @@
 """CPU of a heartbeat with the lane and without: `python -m bench.tier.lane`.
 
-Two tiers of one node stand side by side, which differ in `group.heartbeat.lane.enable` alone, and take the
+Two tiers of one node stand side by side, which differ in `group.heartbeat.lane.after` alone, and take the
 same loads in turns:
 
 * classic, consumer: 200 connections with one member and one heartbeat outstanding each;
@@ -36,7 +36,7 @@ CONSUMER_JOIN_S: Final = 30.0
 JOINS_AT_ONCE: Final = 20
 LOADING_S: Final = 20.0
 """How much longer each tier takes the first load before it counts: leaders load or compile the function."""
-SIDES: Final = {"without": "false", "with": "true"}
+SIDES: Final = {"without": 0, "with": 5_000}
 """The two tiers, and the setting of each."""
 JAVA: Final = request_frame(
     *("api_versions", 3, 1, "lane"),
@@ -64,7 +64,7 @@ def main() -> None:
     asked = parser.parse_args()
     with contextlib.ExitStack() as stack:
         generators = stack.enter_context(contextlib.closing(Generators()))
-        tiers = {name: stack.enter_context(_tier(flag)) for name, flag in SIDES.items()}
+        tiers = {name: stack.enter_context(_tier(after)) for name, after in SIDES.items()}
         loading_s = LOADING_S
         for case in CASES:
             if asked.only in (None, case.name):
@@ -93,10 +93,10 @@ async def _settled(case: Case, tier: Tier) -> list[Target]:
     return await case.settle(tier)
 
 
-def _tier(flag: str) -> Tier:
+def _tier(after: int) -> Tier:
     return Tier(
         *("--nodes", "1", "--replicas", "1", "--set", "group.initial.rebalance.delay.ms=300"),
-        *("--set", f"group.heartbeat.lane.enable={flag}"),
+        *("--set", f"group.heartbeat.lane.after={after}"),
     )
 
 

@@ -125,13 +125,13 @@ class _Link:
 
 
 class Server:
-    def __init__(self, data_dir: Path, *, has_lane: bool) -> None:
+    def __init__(self, data_dir: Path, *, lane_after: int) -> None:
         self.now_ms = EPOCH_MS
         ids = itertools.count(1)
         groups = GroupSettings(
             group_initial_rebalance_delay_ms=0,
             group_rebalance_batch_max_ms=0,
-            group_heartbeat_lane_enable=has_lane,
+            group_heartbeat_lane_after=lane_after,
             group_consumer_heartbeat_interval_ms=CONSUMER_INTERVAL_MS,
         )
         spec = TierSpec(
@@ -154,7 +154,7 @@ class Server:
         self.partition = _Partition(spec, 0, 0, outside)
         self.replica = self.partition._host.replica
         self.clients = self.partition._clients
-        if not has_lane:
+        if not lane_after:
             self.clients._server._learnt = _unknown  # type: ignore[method-assign]
         self.log = LeasedLog()
         self.lead()
@@ -246,10 +246,10 @@ def _unknown(asker: Any, frame: bytes, body_offset: int, request: Request, finis
 class Pair:
     """The server with the lane, and the one without, which knows no requests either."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, lane_after: int = 5_000) -> None:
         self.servers = tuple(
-            Server(directory / name, has_lane=has_lane)
-            for name, has_lane in (("with", True), ("without", False))
+            Server(directory / name, lane_after=after)
+            for name, after in (("with", lane_after), ("without", 0))
         )
         self._version = 0
         self._numbers = itertools.count(1)

@@ -289,9 +289,9 @@ def test_a_connection_that_is_given_away_takes_every_byte_with_it(tell: Callable
     tell(story)
 
 
-def test_the_lane_is_loaded_when_it_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lane_is_loaded_when_it_pays(tmp_path: Path) -> None:
     async def story() -> None:
-        pair = Pair(tmp_path)
+        pair = Pair(tmp_path, lane_after=5)
         await pair.start(has_loaded=False)
         clients = pair.servers[0].clients
         member = ClassicMember(pair, "classic")
@@ -300,7 +300,6 @@ def test_the_lane_is_loaded_when_it_pays(tmp_path: Path, monkeypatch: pytest.Mon
             await member.beat()
         await asyncio.sleep(0)
         assert not len(clients._tasks), "it does not pay yet"
-        monkeypatch.setattr("actors.leader.client_service.PAYS_AFTER", 5)
         member.client.send(b"".join(member.beat_frame() for _ in range(10)))
         await pair.settle()
         member.client.take()

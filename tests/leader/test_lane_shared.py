@@ -94,6 +94,26 @@ def test_what_one_member_asks_leaves_the_others_remembered(tell: Callable[[Story
     tell(story)
 
 
+@pytest.mark.parametrize("software", [JAVA, ""])
+def test_what_python_answers_behind_another_request_stays_remembered(
+    software: str, tell: Callable[[Story], None]
+) -> None:
+    async def story(pair: Pair) -> None:
+        client, members = await gathered(pair, 6, software)
+        [lent] = pair.lane._lent.values()
+        before, answered = list(lent.repetitions.values()), pair.lane.answered
+        asking = members[0].frame("describe_groups", 5, groups=[], include_authorized_operations=False)
+        client.send(asking + b"".join(member.beat_frame() for member in members))
+        await pair.settle()
+        assert client.take()
+        assert pair.lane.answered == answered, "behind a request that the lane does not know"
+        assert list(lent.repetitions.values()) == before
+        assert await round_of(pair, members) == len(members)
+        assert counts(pair)[0] == counts(pair)[1]
+
+    tell(story)
+
+
 def test_nothing_overtakes_an_answer_that_is_owed(tell: Callable[[Story], None]) -> None:
     async def story(pair: Pair) -> None:
         client, members = await gathered(pair, 4)

@@ -166,10 +166,13 @@ class Memory:
                 del self._groups[repetition.group_id]
             self._withdraw(repetition)
 
-    def forget_member(self, group_id: str, key: Hashable) -> None:
-        """Forget the heartbeat of the member whose session's timer has this key."""
+    def forget_member(self, group_id: str, key: Hashable, *, only_held: bool = False) -> None:
+        """Forget the heartbeat of the member whose session's timer has this key; `only_held`: if its answers
+        are held."""
         repetition = self._groups.get(group_id, {}).get(key)
-        if repetition is not None:
+        if repetition is None:
+            return
+        if not only_held or repetition.place is None or self.facts[repetition.place][HOLD_MS]:
             self.forget(repetition)
 
     def _withdraw(self, repetition: Repetition) -> None:

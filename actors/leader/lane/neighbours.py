@@ -29,6 +29,7 @@ class Holding(Protocol):
     """What is known of a connection whose heartbeats may be held: `held_heartbeats.Holding`."""
 
     kept: Any
+    is_shared: bool
     beat_at_ms: int | None
     spacing_ms: int
 

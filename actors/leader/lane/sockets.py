@@ -17,7 +17,7 @@ from actors.ground.limits import LANE_CONNECTIONS_MAX, LANE_HEARTBEATS_MAX, REME
 from actors.leader.lane import compiled
 from actors.leader.lane.memory import CAME_MS, HELD, SPACING_MS, Memory, Repetition
 from actors.leader.lane.neighbours import Heartbeat, Held, Holding, Server
-from actors.leader.lane.tables import Tables, Written
+from actors.leader.lane.tables import TELLS, TOLD, Tables, Written
 from actors.network.connection import Connection
 from actors.network.frames import with_length
 from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
@@ -32,12 +32,20 @@ LEASE_NS_MAX: Final = 2**62
 class _Remembered(Repetition):
     """A heartbeat that is repeated on a connection."""
 
-    __slots__ = ("last", "lent")
+    __slots__ = ("answer_behind", "last", "lent")
 
     def __init__(self, lent: _Lent, last: Heartbeat) -> None:
         super().__init__()
         self.lent = lent
         self.last = last
+        self.answer_behind = b""
+        """What was written down of the answer, behind the correlation id."""
+
+    def repeats(self, last: Heartbeat) -> bool:
+        """Return whether this is the answer that is repeated, at once."""
+        return (
+            self.is_remembered and self.lent.holder is not self and self.answer_behind == last.answer_behind
+        )
 
     def give_back(self, came_ms: int, spacing_ms: int) -> None:
         self.lent.lane.give_back(self, came_ms, spacing_ms)
@@ -120,7 +128,12 @@ class Lane:
         if last.response is None or last.response[0]:
             return
         if answer[8:] == last.answer_behind and answer[:4] == last.answer_before:
-            self._remember(connection, last, AT_ONCE)
+            lent = self._lent.get(connection)
+            known = None if lent is None else lent.repetitions.get(last)
+            if lent is not None and known is not None and known.repeats(last):
+                self.settles(lent)  # Python was only asked because the connection was owed something
+            else:
+                self._remember(connection, last, AT_ONCE)
 
     def ended(self, holding: Holding, request: Request, terms: Terms, response: Any) -> None:
         """Take over a heartbeat whose hold ended with an answer that says nothing: the next ones may be held
@@ -135,8 +148,9 @@ class Lane:
 
     def submitted(self, holding: Holding, group_id: str, session_key: Any) -> None:
         """Give back what is held of a member of whom Python decides a heartbeat now, or on the connection of
-        that one, and hold nothing more of them until that is answered."""
-        self.memory.forget_member(group_id, session_key)
+        that one, and hold nothing more of them until that is answered. Python holds nothing on a connection
+        that members share, so what is answered at once stays as it is there."""
+        self.memory.forget_member(group_id, session_key, only_held=holding.is_shared)
         lent = self._lent.get(holding.kept[0]) if holding.kept is not None else None
         if lent is not None and lent.holder is not None:
             self.memory.forget(lent.holder)
@@ -170,6 +184,7 @@ class Lane:
         answer = last.answer_before + bytes(4) + last.answer_behind
         written = Written(lent.seat, last.request.api_key, request, answer, terms, *since)
         repetition.place = tables.write(written)
+        repetition.answer_behind = last.answer_behind
         self.memory.facts = tables.facts
         if terms.hold_ms:
             lent.holder = repetition
@@ -273,11 +288,12 @@ class Lane:
     def _run(self, due_ms: int) -> None:
         if self._repeat is None or self._epoll is None:
             return
-        raft, numbers, now_ms = self._host.raft, self._tables.numbers, self._host.now_ms()
+        raft, tables, now_ms = self._host.raft, self._tables, self._host.now_ms()
         until_ns = 0 if raft is None else min(max(raft.lease_until * 1e9, 0), LEASE_NS_MAX)
-        numbers[: compiled.CLASSIC] = self._epoll.fileno(), now_ms, due_ms, int(until_ns)
-        self._repeat(*self._tables.arguments)
-        classic, consumer, began, over, by_request, next_ms, given = numbers[compiled.CLASSIC :].tolist()
+        TOLD.pack_into(tables.numbers, 0, self._epoll.fileno(), now_ms, due_ms, int(until_ns))
+        self._repeat(*tables.arguments)
+        told = TELLS.unpack_from(tables.numbers, TOLD.size)
+        classic, consumer, began, over, by_request, next_ms, given = told
         if classic:
             self._server.counts.of(HEARTBEAT).fine += classic
         if consumer:
@@ -289,7 +305,7 @@ class Lane:
         if next_ms < self._next_ms:
             self._wake_at(next_ms, now_ms)
         if given:
-            self._give(self._tables.others[:given].tolist())
+            self._give(tables.others[:given].tolist())
 
     def _wake_at(self, next_ms: int, now_ms: int) -> None:
         """See that the lane wakes when the next hold is over."""

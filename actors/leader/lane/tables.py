@@ -3,6 +3,7 @@ index by which a request finds its place."""
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -26,6 +27,9 @@ from actors.leader.lane.memory import (
 
 ROWS: Final = 256
 """How many seats and places there are at first; they double when they are all taken."""
+TOLD: Final = Struct(f"={compiled.CLASSIC}q")
+TELLS: Final = Struct(f"={compiled.NUMBERS - compiled.CLASSIC}q")
+"""The two parts of the numbers: what one call is told, and behind it what it tells."""
 SPREAD: Final = 4
 """How many buckets the index has for each bucket of places: so few of them are full."""
 
@@ -53,11 +57,14 @@ class Tables:
         self._seats_of = np.full(ROWS, -1, np.int32)
         self._free_seats: list[int] = []
         self._free_places: list[int] = []
-        self.numbers = np.zeros(compiled.NUMBERS, np.int64)
+        self.numbers = bytearray(8 * compiled.NUMBERS)
+        """What `compiled.repeat` is told and tells, as `TOLD` and `TELLS` write and read it: numpy's own ways
+        take several times as long, and this is done at each wake-up."""
         self._events = np.zeros(compiled.EVENTS_MAX * compiled.EVENT_INTS, np.int32)
         self._table = np.array(compiled.remainders(), np.int64)
         self.room = np.zeros(compiled.READ_BYTES, np.uint8)
         self.others = np.zeros((compiled.EVENTS_MAX + 1, 5), np.int64)
+        self._arguments: tuple[Any, ...] | None = None
 
     @property
     def places(self) -> int:
@@ -67,10 +74,13 @@ class Tables:
     @property
     def arguments(self) -> tuple[Any, ...]:
         """Return what `compiled.repeat` takes."""
-        return (
-            *(self.numbers, self._events, self._seats_of, self.seats, self.facts, self.frames),
-            *(self._index, self._table, self.room, self.others),
-        )
+        if self._arguments is None:
+            numbers = np.frombuffer(self.numbers, np.int64)
+            self._arguments = (
+                *(numbers, self._events, self._seats_of, self.seats, self.facts, self.frames),
+                *(self._index, self._table, self.room, self.others),
+            )
+        return self._arguments
 
     # Seats.
 
@@ -81,6 +91,7 @@ class Tables:
             more = max(size, ROWS)
             self.seats = np.concatenate((self.seats, np.zeros((len(self.seats), more), np.int64)), axis=1)
             self._free_seats += range(size + more - 1, size - 1, -1)
+            self._arguments = None
         seat = self._free_seats.pop()
         self.seats[:, seat] = 0
         self.seats[compiled.HOLDS, seat] = self.seats[compiled.DESCRIPTOR, seat] = -1
@@ -91,7 +102,7 @@ class Tables:
         if descriptor >= len(self._seats_of):
             wider = np.full(2 * descriptor, -1, np.int32)
             wider[: len(self._seats_of)] = self._seats_of
-            self._seats_of = wider
+            self._seats_of, self._arguments = wider, None
         self._seats_of[descriptor] = seat
         self.seats[compiled.DESCRIPTOR, seat] = descriptor
 
@@ -150,6 +161,7 @@ class Tables:
 
     def _grow(self) -> None:
         """Double the places, and make the index anew."""
+        self._arguments = None
         size = len(self.facts)
         more = max(size, ROWS)
         self.facts = np.concatenate((self.facts, np.zeros((more, FACTS), np.int64)))
