@@ -127,7 +127,7 @@ class CoordinatorShard:
         if self.heard is not None:
             ends_ms = self.heard.ends_ms(key)
             if ends_ms is not None and ends_ms > now_ms:
-                self.state.timers.schedule(key, ends_ms)
+                self.state.timers.schedule_early(key, ends_ms, now_ms)
                 return NOTHING
             self.heard.fired(key)
         result = self._areas.timers[key[0]](self.state, key, now_ms)

@@ -3,7 +3,8 @@
 A heartbeat only moves a deadline in a dict. The key stays filed under the slot of a deadline that it once
 had, and is looked at when that slot is due: if its deadline has moved on it is filed anew, otherwise it waits
 for its own millisecond. So n heartbeats of a member cost n dict stores and one re-filing per session timeout,
-and members of one slot cost one wake-up together.
+and members of one slot cost one wake-up together. A deadline that has moved far on is filed early, under the
+second in which it lies: most of those move on again before, and all of a second are looked at together.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Final
 
 SLOT_MS: Final = 16
 """The width of a slot: keys whose deadlines are so close together are looked at together."""
+FAR: Final = 64
+"""How many slots make a second, about: what is further away than that is looked at where a second begins."""
 
 
 class _Numbers(dict[Hashable, int]):
@@ -74,6 +77,12 @@ class Timers:
         exact time share a wake-up by this, and slices of work have turns of others between them."""
         self.schedule(key, (deadline_ms // SLOT_MS + 1) * SLOT_MS)
 
+    def schedule_early(self, key: Hashable, deadline_ms: int, now_ms: int) -> None:
+        """Set `key`'s deadline to the beginning of the second in which `deadline_ms` lies, or to that itself
+        if the second has begun. Keys that are likely to have moved on by then share a wake-up by this."""
+        early_ms = deadline_ms - deadline_ms % (FAR * SLOT_MS)
+        self.schedule(key, early_ms if early_ms > now_ms else deadline_ms)
+
     def cancel(self, key: Hashable) -> None:
         self._deadlines.pop(key, None)
 
@@ -125,8 +134,12 @@ class Timers:
                     self._file_again(key, slot.number, deadline_ms)
 
     def _file_again(self, key: Hashable, number: int, deadline_ms: int) -> None:
-        if deadline_ms // SLOT_MS > number:
-            self._file(key, deadline_ms // SLOT_MS, deadline_ms)
+        due = deadline_ms // SLOT_MS
+        if due - number > FAR:
+            due -= due % FAR
+            self._file(key, due, due * SLOT_MS)
+        elif due > number:
+            self._file(key, due, deadline_ms)
         else:
             self._wait_near(key, deadline_ms)
 
