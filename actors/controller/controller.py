@@ -51,8 +51,8 @@ from actors.metadata.replicas import groups_of, present_spec
 from actors.metadata.shard import RECORD_TYPES, MetadataShard
 from actors.metadata.split_commands import SplitPartitions
 from actors.metadata.wire import pack_image
+from actors.replica.entry import RecordType
 from actors.replica.host import ReplicaHost
-from actors.replica.replica import RecordType
 from actors.replica.state_source import StateSource
 from actors.security.scram import ITERATIONS_MIN, MECHANISM_NAMES, keys_of, salted_password
 

@@ -45,8 +45,8 @@ from actors.metrics.numbers import Row
 from actors.network.file_limit import raise_file_limit
 from actors.network.link import Link
 from actors.protocol.partitioning import awaits_groups
+from actors.replica.entry import RecordType
 from actors.replica.host import ReplicaHost
-from actors.replica.replica import RecordType
 from actors.replica.state_source import StateSource
 
 log = logging.getLogger("groupd.partition")
@@ -82,7 +82,7 @@ class OffsetsPartition(StateSource):
 
     def __init__(self, spec: TierSpec, partition: int, replica_id: int, outside: Outside = OUTSIDE) -> None:
         runtime.use_agent(spec.agent)
-        self._unwrap("_release", "_on_events", "_on_turn")
+        self._unwrap("_release", "_on_events")
         self._partition = partition
         self._known = known = KnownTier(spec)
         node_id = spec.node_of(partition_group(partition), replica_id)
@@ -102,7 +102,6 @@ class OffsetsPartition(StateSource):
             record_types={kind: RecordType(*types) for kind, types in RECORD_TYPES.items()},
             release=self._release,
             on_events=self._on_events,
-            on_turn=self._on_turn,
         )
         self._packing = PackingThread()
         share = Share(partition, lambda: known.partitioning)
@@ -113,6 +112,7 @@ class OffsetsPartition(StateSource):
         self._kept = kept = HistoryWriter(spec.history, spec.data_dir, spec.tier_id, partition, host.node_id)
         self._history = History(partition, host, server.counts, kept.keep, kept.newly_dropped)
         self._leadership = Leadership(partition, host, known, self._clients, self._history)
+        host.on_turn = self._leadership.on_turn
         self._metrics = ReplicaMetrics(partition, host, server.counts, self._clients, kept)
         self._transactions = Transactions(
             partition,
@@ -253,6 +253,3 @@ class OffsetsPartition(StateSource):
                 self._takers[kind](event)
             elif kind not in UNLOGGED:
                 log.info("%s", line(event))
-
-    def _on_turn(self) -> None:
-        self._leadership.on_turn()

@@ -1,10 +1,12 @@
-"""An entry of the log while it is not committed."""
+"""An entry of the log while it is not committed, and how its records are read: what comes as plain tuples
+becomes NamedTuples again."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
-from actors.ground.contract import Key, Reply, Value
+from actors.ground.contract import Key, Reply, Value, new_tuple
 
 
 class Entry:
@@ -25,3 +27,39 @@ class Entry:
 def array_header_bytes(length: int) -> int:
     """Return how many bytes the header of a msgpack array of this length has."""
     return 1 if length < 16 else 3 if length < 65_536 else 5
+
+
+class RecordType(NamedTuple):
+    """How a record that came as plain tuples becomes NamedTuples again."""
+
+    key: Any
+    value: Any
+    """The class of the record's values, as `key` is the class of its keys: both are NamedTuples."""
+
+
+Layouts = dict[int, tuple[Any, int, Any, int]]
+"""Record kind -> the class of its key and the number of its fields, and the same of its value."""
+
+
+def layouts_of(record_types: Mapping[int, RecordType]) -> Layouts:
+    return {
+        kind: (key, len(key._fields), value, len(value._fields))
+        for kind, (key, value) in record_types.items()
+    }
+
+
+def typed(layouts: Layouts, unpacker: Iterable[Any]) -> Iterator[tuple[Key, Value | None]]:
+    """Yield the records that an unpacker gives."""
+    # Every record of every follower comes through here: tuple.__new__ costs half of what a class does.
+    for key, value in unpacker:
+        layout = layouts.get(key[0])
+        if layout is None:
+            continue  # a record type of a newer release: skipped, as Kafka's loader does (R6)
+        key_class, key_fields, value_class, value_fields = layout
+        typed_key = new_tuple(key_class, key) if len(key) == key_fields else key_class(*key)
+        if value is None:
+            yield typed_key, None
+        elif len(value) == value_fields:
+            yield typed_key, new_tuple(value_class, value)
+        else:  # fields that an older release did not write get their defaults
+            yield typed_key, value_class(*value)

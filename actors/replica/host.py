@@ -22,8 +22,9 @@ from actors.ground.contract import Shard, Token
 from actors.ground.limits import MIB
 from actors.ground.spec import NodeSpec, TierSpec
 from actors.metrics.histogram import Histogram
+from actors.replica.entry import RecordType
 from actors.replica.log_level import REST_LEVEL, check_entry
-from actors.replica.replica import RecordType, Replica
+from actors.replica.replica import Replica
 from actors.replica.turn import Turns
 from storage.raft.disk import Disk, Worker
 from storage.raft.journal import SEGMENT_SUFFIX, Genesis, Identity, Journal
@@ -47,6 +48,10 @@ EXIT_RESTART = 70
 """The exit code with which Ray starts the actor again: any exit but that of a stop does."""
 
 
+def _not_yet() -> None:
+    """Do nothing: the replica has not been started."""
+
+
 class ReplicaHost:
     """The host of replica `replica_id` of `group` ("controller" or "partition-<p>").
 
@@ -63,7 +68,7 @@ class ReplicaHost:
         record_types: dict[int, RecordType],
         release: Callable[[Token, Any], None],
         on_events: Callable[[Sequence[Any]], None],
-        on_turn: Callable[[], None],
+        on_turn: Callable[[], None] = lambda: None,
         now_ms: Callable[[], int] | None = None,
     ) -> None:
         self.spec = spec
@@ -92,7 +97,12 @@ class ReplicaHost:
         self.member_id = ""
         """The member's id, "<replica>.<incarnation>", once the directory is open."""
         self.turn_times = Histogram()
-        self._on_turn = on_turn
+        self.on_turn = on_turn
+        self.wake: Callable[[], None] = _not_yet
+        """What asks for a turn at the end of this loop iteration."""
+        self.arm: Callable[[], None] = _not_yet
+        """What sees that a turn comes when the next timer is due: a deadline of the shard may have come
+        nearer."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._transport: PeerTransport | None = None
         self._turns: Turns | None = None
@@ -138,7 +148,7 @@ class ReplicaHost:
             spec.raft_address(self.group, self.replica_id, self.node_id),
             self._address_of,
             spec.raft_secret(self.group),
-            self._heard,
+            self.wake,
             tls=self._link_tls(),
             faults=self._faults,
         )
@@ -158,7 +168,9 @@ class ReplicaHost:
             ),
         )
         self.replica.log = self.raft
-        self._turns = Turns(loop, self.raft, self.replica, self.now_ms, self._run)
+        turns = self._turns = Turns(loop, self.raft, self.replica, self.now_ms, self._run)
+        # These are called for every request or message, so there is nothing in between.
+        self.wake, self.arm, self._transport.on_activity = turns.wake, turns.arm, turns.heard
         await self._transport.start()
         self.wake()
         self._disk_timer = loop.call_later(DISK_LOOK_INTERVAL_S, self._look_at_disk)
@@ -307,21 +319,6 @@ class ReplicaHost:
             self._leader_of = leader_id, members, next(found, None)
         return self._leader_of[2]
 
-    def wake(self) -> None:
-        """Ask for a turn at the end of this loop iteration."""
-        if self._turns is not None:
-            self._turns.wake()
-
-    def arm(self) -> None:
-        """See that a turn comes when the next timer is due: a deadline of the shard may have come nearer."""
-        if self._turns is not None:
-            self._turns.arm()
-
-    def _heard(self) -> None:
-        """Take or ask for a turn, because the transport has taken messages from a peer."""
-        if self._turns is not None:
-            self._turns.heard()
-
     def _wake_from_thread(self) -> None:
         """Ask for a turn from a worker's thread, in which a sync has ended."""
         loop = self._loop
@@ -356,7 +353,7 @@ class ReplicaHost:
         began_ns = time.perf_counter_ns()
         try:
             turn()
-            self._on_turn()
+            self.on_turn()
             if not self._may_rest and self.raft is not None and self.replica.level.known >= REST_LEVEL:
                 self._may_rest = True
                 self.raft.learn_to_rest()

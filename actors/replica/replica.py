@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgpack
 from kio.schema.errors import ErrorCode
@@ -27,10 +27,10 @@ from actors.ground.features import GROUPD_VERSION
 from actors.ground.image import MetadataImage
 from actors.ground.limits import RAFT_BATCH_BYTES_MAX, RAFT_ENTRY_BYTES_MAX, RAFT_PENDING_BYTES_MAX
 from actors.ground.snapshot_build import SnapshotBuild, Spread
-from actors.replica.entry import Entry, array_header_bytes
+from actors.replica.entry import Entry, RecordType, array_header_bytes, layouts_of, typed
 from actors.replica.log_level import LogLevel
 from actors.replica.long_works import LongWorks
-from actors.replica.neighbours import Feed, Log, NothingRepeats, Repeats, Watcher
+from actors.replica.neighbours import NOTHING_REPEATS, Feed, Log, Repeats, Watcher
 from storage.raft.errors import Busy, NotLeader
 
 ENTRIES_IN_FLIGHT_MAX = 2
@@ -41,14 +41,6 @@ PACKED_AT_ONCE_MAX = 1_000
 """How many records of one Result are packed in one call."""
 TIMERS_PER_TURN_MAX = 256
 """How many timers are fired in one turn, before requests are served again."""
-
-
-class RecordType(NamedTuple):
-    """How a record that came as plain tuples becomes NamedTuples again."""
-
-    key: Any
-    value: Any
-    """The class of the record's values, as `key` is the class of its keys: both are NamedTuples."""
 
 
 class Replica:
@@ -73,18 +65,16 @@ class Replica:
         """The log, set once, right after it has been made (each needs the other)."""
         self.watcher: Watcher | None = None
         """What watches the shard, set once; None: nothing does."""
-        self.repeats: Repeats = NothingRepeats()
+        self.repeats: Repeats = NOTHING_REPEATS
         """What repeats answers without asking again, set once."""
         self.feeds: tuple[Feed, ...] = ()
         """What passes on what is committed; (): nobody reads it, which is the rule."""
         self.serving = False
         self.level = LogLevel()
+        self._version_read = 0
+        """The format version that was read last: to read the same one once more says nothing new."""
         self._new_shard = new_shard
-        self._layouts: dict[int, tuple[Any, int, Any, int]] = {
-            kind: (key, len(key._fields), value, len(value._fields))
-            for kind, (key, value) in record_types.items()
-        }
-        """Record kind -> the class of its key and the number of its fields, and the same of its value."""
+        self._layouts = layouts_of(record_types)
         self._release = release
         self._clock_ms = clock_ms
         self._on_events = on_events
@@ -132,7 +122,8 @@ class Replica:
             return self.shard.refusal(request, code)
         if self._is_full:
             return self.shard.refusal(request, ErrorCode.coordinator_not_available)
-        self.repeats.asked(request)
+        if self.repeats is not NOTHING_REPEATS:
+            self.repeats.asked(request)
         result = self.shard.handle(request, now_ms)
         records, replies, events, work = result
         if not records and not events and len(replies) == 1:
@@ -184,8 +175,8 @@ class Replica:
         if self._leaseless:
             self._release_leaseless()
         uncommitted = self._uncommitted
-        if not uncommitted and not self._is_behind:
-            return
+        if self._in_flight == len(uncommitted) and not (self._is_behind or self._is_full):
+            return  # nothing is new, and what is pending has only become less
         while self._in_flight < len(uncommitted) and self._in_flight < ENTRIES_IN_FLIGHT_MAX:
             if not self._propose(uncommitted[self._in_flight]):
                 break
@@ -207,7 +198,9 @@ class Replica:
     @property
     def awaits_log(self) -> bool:
         """Return whether the next turn may have something to release, to propose or to go on with."""
-        return self._is_behind or bool(self._leaseless) or self.can_flush or self._takeover is not None
+        if self._is_behind or self._leaseless or self._takeover is not None:
+            return True
+        return self._in_flight < ENTRIES_IN_FLIGHT_MAX and self._in_flight < len(self._uncommitted)
 
     @property
     def is_committed(self) -> bool:
@@ -343,7 +336,8 @@ class Replica:
             self._write(reversed(entry.undo))
         self._uncommitted.clear()
         self._in_flight = 0
-        self.level.logged = 1  # what was only decided may be lost; what was not says itself again
+        # What was only decided may be lost; what was not says itself again.
+        self.level.logged, self._version_read = 1, 0
         self._dirty.clear()
         self._leaseless.clear()
         owed, self._open = self._open, {}
@@ -359,8 +353,11 @@ class Replica:
         """Write records. Every change of the shard's records comes through here, for a snapshot under way
         must know of it. Return the values replaced, each with its key."""
         apply = self.shard.apply
-        replaced = [(key, apply(key, value)) for key, value in records]
-        self.repeats.written(replaced)
+        replaced = []
+        for key, value in records:
+            replaced.append((key, apply(key, value)))
+        if self.repeats is not NOTHING_REPEATS:
+            self.repeats.written(replaced)
         for build in (self._build, self._copy, *self._fed):
             if build is not None and build.is_walking:
                 for key, value in replaced:
@@ -372,7 +369,10 @@ class Replica:
         """Carry out a Result: apply and batch its records, park or release its replies, begin its work."""
         if result.records:
             self._decide(result.records)
-        self._works.give(result.replies, self._park)
+        if len(result.replies) == 1:
+            self._park(result.replies[0])
+        else:
+            self._works.give(result.replies, self._park)
         if result.events:
             self.repeats.told(result.events)
             self._on_events(result.events)
@@ -384,10 +384,12 @@ class Replica:
     def _decide(self, records: Sequence[Record]) -> None:
         """Apply the records of one Result, and add all of them to one entry."""
         pack = self._packer.pack
-        entry = self._open_entry()
+        entry = self._uncommitted[-1] if len(self._uncommitted) > self._in_flight else None
+        if entry is None or entry.size_bytes > RAFT_BATCH_BYTES_MAX:
+            entry = self._new_entry()
         if len(records) <= PACKED_AT_ONCE_MAX:
             # An array of records is a header and the records one behind the other.
-            command = pack(records)[array_header_bytes(len(records)) :]
+            command = pack(records)[1 if len(records) < 16 else array_header_bytes(len(records)) :]
             if entry.size_bytes + len(command) <= RAFT_ENTRY_BYTES_MAX:
                 self._add(entry, command, records)
                 return
@@ -409,14 +411,6 @@ class Replica:
                 group_id = key[1]
                 entry.groups.add(group_id)
                 self._dirty[group_id] = entry
-
-    def _open_entry(self) -> Entry:
-        """Return the entry that takes what is decided next."""
-        if len(self._uncommitted) > self._in_flight:
-            entry = self._uncommitted[-1]
-            if entry.size_bytes <= RAFT_BATCH_BYTES_MAX:
-                return entry
-        return self._new_entry()
 
     def _new_entry(self) -> Entry:
         assert self.log is not None
@@ -461,7 +455,10 @@ class Replica:
         for group_id in entry.groups:
             if self._dirty.get(group_id) is entry:
                 del self._dirty[group_id]
-        self._works.give(entry.replies, self._send)
+        if len(entry.replies) == 1:
+            self._send(entry.replies[0])
+        else:
+            self._works.give(entry.replies, self._send)
 
     def _release_leaseless(self) -> None:
         assert self.log is not None
@@ -479,22 +476,7 @@ class Replica:
         unpacker = msgpack.Unpacker(use_list=False, max_buffer_size=0)
         unpacker.feed(command)
         version, term = unpacker.unpack()
-        self.level.read(version)
-        return term, self._typed(unpacker)
-
-    def _typed(self, unpacker: Iterable[Any]) -> Iterable[tuple[Key, Value | None]]:
-        # Every record of every follower comes through here: tuple.__new__ costs half of what a class does.
-        new: Any = tuple.__new__
-        layouts = self._layouts
-        for key, value in unpacker:
-            layout = layouts.get(key[0])
-            if layout is None:
-                continue  # a record type of a newer release: skipped, as Kafka's loader does (R6)
-            key_class, key_fields, value_class, value_fields = layout
-            typed_key = new(key_class, key) if len(key) == key_fields else key_class(*key)
-            if value is None:
-                yield typed_key, None
-            elif len(value) == value_fields:
-                yield typed_key, new(value_class, value)
-            else:  # fields that an older release did not write get their defaults
-                yield typed_key, value_class(*value)
+        if version != self._version_read:
+            self.level.read(version)
+            self._version_read = version
+        return term, typed(self._layouts, unpacker)

@@ -101,6 +101,9 @@ class Turns:
         self._is_due = self._in_turn = self._is_over = False
         self._timer: Timer | None = None
         self._timer_at = NOT_AT_ALL
+        self._armed_for_ms: int | None = None
+        """The earliest timer of the shard for which the timer that is set is early enough; None: none is
+        known."""
 
     def wake(self) -> None:
         """Ask for a turn at the end of this loop iteration."""
@@ -131,18 +134,29 @@ class Turns:
         self._in_turn = True
         goes_on = not self._is_over and self._run(self._raft.apply_committed)
         self._in_turn = False
-        if goes_on and self._replica.awaits_log:
+        if not goes_on:
+            return
+        if self._replica.awaits_log:
             self.wake()
-        elif goes_on:
+            return
+        # Raft's next turn is where it was; the shard's may have come nearer by what was released.
+        deadline_ms, before_ms = self._replica.next_deadline_ms, self._armed_for_ms
+        if deadline_ms is not None and (before_ms is None or deadline_ms < before_ms):
             self.arm()
 
     def arm(self) -> None:
         """See that a turn comes when the next timer is due, Raft's or the shard's."""
         if self._is_due:
             return  # a turn comes anyway, and arms when it is over
-        now = self._loop.time()
         at = self._raft.next_tick_at
-        deadline_ms = self._replica.next_deadline_ms
+        deadline_ms, before_ms = self._replica.next_deadline_ms, self._armed_for_ms
+        if (
+            self._timer is not None
+            and self._timer_at <= at
+            and (deadline_ms is None or (before_ms is not None and before_ms <= deadline_ms))
+        ):
+            return  # the timer that is set is early enough
+        now = self._loop.time()
         if deadline_ms is not None:
             in_ms = deadline_ms - self._now_ms() + TURN_LATE_MS
             deadline = now + (in_ms if in_ms > TURN_LATE_MS else TURN_LATE_MS) / 1000
@@ -151,6 +165,7 @@ class Turns:
         if at <= now:
             self.wake()
             return
+        self._armed_for_ms = deadline_ms
         if at == NOT_AT_ALL or (self._timer is not None and self._timer_at <= at):
             return
         if self._timer is not None:

@@ -27,8 +27,9 @@ from actors.ground.settings import GroupSettings
 from actors.leader.large_answers import is_large
 from actors.protocol import api_keys
 from actors.protocol import messages as m
+from actors.replica.entry import RecordType
 from actors.replica.log_level import FORMAT_VERSION
-from actors.replica.replica import RecordType, Replica
+from actors.replica.replica import Replica
 from bench.replica import member_memory
 from cluster.cli.common import console
 from cluster.cli.tables import Table

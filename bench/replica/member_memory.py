@@ -27,8 +27,9 @@ from actors.ground.settings import GroupSettings
 from actors.protocol import api_keys
 from actors.protocol.consumer_protocol import Assignment, write_assignment
 from actors.protocol.messages import ConsumerGroupHeartbeatRequest, HeartbeatRequest
+from actors.replica.entry import RecordType
 from actors.replica.log_level import FORMAT_VERSION
-from actors.replica.replica import RecordType, Replica
+from actors.replica.replica import Replica
 from cluster.cli.common import console
 from cluster.cli.tables import Table
 

@@ -34,7 +34,8 @@ from actors.ground.settings import GroupSettings
 from actors.leader.group_server import GroupServer, Share
 from actors.leader.known_requests import SCANNED_MAX, KnownRequests
 from actors.protocol.partitioning import Partitioning
-from actors.replica.replica import RecordType, Replica
+from actors.replica.entry import RecordType
+from actors.replica.replica import Replica
 from cluster.cli.common import console
 from cluster.cli.tables import Table
 from cluster.wire import request_frame

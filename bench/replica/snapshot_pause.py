@@ -30,8 +30,9 @@ from actors.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
     OffsetCommitRequest,
 )
+from actors.replica.entry import RecordType
 from actors.replica.log_level import FORMAT_VERSION
-from actors.replica.replica import RecordType, Replica
+from actors.replica.replica import Replica
 from cluster.cli.common import console
 from cluster.cli.tables import Table
 

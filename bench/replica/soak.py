@@ -34,7 +34,8 @@ from actors.leader.group_server import GroupServer, LastHeartbeat, Share
 from actors.leader.history_ring import HistoryRing
 from actors.leader.known_requests import KnownRequests
 from actors.protocol.partitioning import Partitioning
-from actors.replica.replica import RecordType, Replica
+from actors.replica.entry import RecordType
+from actors.replica.replica import Replica
 from bench.member.answers import answer_to
 from bench.member.assigning import Alike
 from bench.member.classic import ClassicMember, ClassicTerms

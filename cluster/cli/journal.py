@@ -17,7 +17,7 @@ from actors.replica.log_level import READABLE_VERSIONS
 from cluster.cli.common import EXIT_FAILED, JsonOption, console, examples, fail, print_json
 from cluster.cli.tables import Table
 from storage.raft import inspect as disk
-from storage.raft.journal import REBUILD
+from storage.raft.errors import REBUILD
 from storage.raft.members import Members
 
 BYTES_SHOWN = 16

@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+REBUILD: Final = "the replica has to be rebuilt from its peers (`groupd replicas replace`)"
+WAY_OUT: Final = f"nothing was changed; {REBUILD}"
+
+
+def explain(error: BaseException) -> str:
+    """Return a failed write in words; if files are gone under a running replica, with the way out."""
+    gone = f": the directory is gone, {REBUILD}" if isinstance(error, FileNotFoundError) else ""
+    return f"{error}{gone}"
+
 
 class StorageError(Exception):
     """The base of everything that `storage` raises on purpose."""

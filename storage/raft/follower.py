@@ -25,6 +25,7 @@ from storage.raft.messages import (
     Chunk,
     ChunkAnswer,
     Rest,
+    new_tuple,
 )
 from storage.raft.records import Entry
 from storage.raft.roles import Roles
@@ -130,28 +131,38 @@ class Follower:
     def _take_next(self, node: Node, message: Append) -> bool:
         """Take what follows the end of the log from the leader that was heard last, sync and acknowledge it:
         all that a follower does as a rule, by as little code as can be."""
-        core, journal, index = self._core, self._core.journal, message.previous_index
+        core, journal = self._core, self._core.journal
+        _, term, sent_at, commit_index, previous_index, _, entries = message
         core.pre_votes = None
         core.rest_s = 0.0
         core.heard_leader_at = now = core.clock()
         core.election_deadline = now + core.election_timeout_s
-        if message.entries:
-            for entry in message.entries:
+        if entries:
+            for entry in entries:
                 if entry[0][0] == MEMBERS_KIND:
-                    core.append(entry)
-                else:
-                    journal.append(entry)
-            journal.flush()
+                    self._append_one_by_one(entries)
+                    break
+            else:
+                journal.take(entries)
             if journal.failed is not None:
                 core.fail(journal.failed)
                 return False
-            index = journal.last_index
+        index = journal.last_index
         if index > core.verified_index:
             core.verified_index = index
-        if message.commit_index > core.commit_index:
-            core.commit_index = min(message.commit_index, index)
-        self._acknowledge(node, message.sent_at, message.previous_index)
+        if commit_index > core.commit_index:
+            core.commit_index = commit_index if commit_index < index else index
+        durable = journal.durable_index
+        self._acknowledged_index = match = core.verified_index if core.verified_index < durable else durable
+        fields = APPEND_ANSWER, term, sent_at, True, previous_index, match, index, core.commit_index
+        core.links.send(node, new_tuple(AppendAnswer, fields))
         return True
+
+    def _append_one_by_one(self, entries: tuple[Entry, ...]) -> None:
+        """Add and sync entries among which there is a membership."""
+        for entry in entries:
+            self._core.append(entry)
+        self._core.journal.flush()
 
     def _compare(self, node: Node, message: Append) -> None:
         """Take what agrees with the log, or say where it may agree."""

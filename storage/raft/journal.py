@@ -14,11 +14,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from storage.raft.disk import AppendFile, Executor, Files, SyncSpeed
-from storage.raft.errors import JournalDamaged, JournalFailed
-from storage.raft.members import FOUNDING_INCARNATION, Members
+from storage.raft.errors import WAY_OUT, JournalDamaged, JournalFailed, explain
+from storage.raft.members import FOUNDING, FOUNDING_INCARNATION, Genesis
 from storage.raft.records import (
     ENTRY_OVERHEAD_BYTES,
     FORMAT_VERSION,
@@ -33,6 +33,7 @@ from storage.raft.records import (
     encode_header,
     seed_of,
     size_of,
+    within,
 )
 from storage.raft.recovery import (
     SEGMENT_SUFFIX,
@@ -44,27 +45,9 @@ from storage.raft.recovery import (
     segment_name,
 )
 
-__all__ = ["SEGMENT_SUFFIX", "WAY_OUT", "Genesis", "Identity", "Journal", "explain"]
+__all__ = ["SEGMENT_SUFFIX", "WAY_OUT", "Genesis", "Identity", "Journal"]
 
-REBUILD: Final = "the replica has to be rebuilt from its peers (`groupd replicas replace`)"
-WAY_OUT: Final = f"nothing was changed; {REBUILD}"
 SEGMENT_BYTES: Final = 16 * 1024 * 1024
-
-
-class Genesis(NamedTuple):
-    """What is written into a replica's directory when it is made, and never changes (members.py)."""
-
-    incarnation: int
-    founders: Members
-
-
-FOUNDING: Final = Genesis(FOUNDING_INCARNATION, ())
-
-
-def explain(error: BaseException) -> str:
-    """Return a failed write in words; if files are gone under a running replica, with the way out."""
-    gone = f": the directory is gone, {REBUILD}" if isinstance(error, FileNotFoundError) else ""
-    return f"{error}{gone}"
 
 
 class Journal:
@@ -117,7 +100,8 @@ class Journal:
         self._syncing_index: int | None = None
         self._syncing_end = Mark(0, 0)
         self._mark = SyncMark(disk, directory)
-        self._sync_outcome: list[BaseException | None] = []
+        self.sync_outcome: list[BaseException | None] = []
+        """How a sync has ended that is not taken in yet."""
         self._dirty = False
         self._speed = SyncSpeed()
         self._retired: list[AppendFile] = []
@@ -163,14 +147,7 @@ class Journal:
 
     def entries_from(self, index: int, bytes_max: int) -> list[Entry]:
         """Return the entries from `index` on, at least one if there is one, up to `bytes_max` of commands."""
-        start = index - self.base_index - 1
-        size = 0
-        end = start
-        for end in range(start, len(self._entries)):
-            size += len(self._entries[end][0])
-            if size > bytes_max and end > start:
-                return self._entries[start:end]
-        return self._entries[start : end + 1]
+        return within(self._entries, index - self.base_index - 1, bytes_max)
 
     def tail_within(self, bytes_max: int) -> int:
         """Return the highest index up to which entries can be dropped when `bytes_max` of the newest entries
@@ -191,6 +168,16 @@ class Journal:
         self._entries.append(entry)
         self.unwritten.append(entry)
         self.entry_bytes += len(entry[0]) + ENTRY_OVERHEAD_BYTES
+
+    def take(self, entries: tuple[Entry, ...]) -> None:
+        """Add the next entries and make them durable, or fail. Only for a log that `takes_at_once`."""
+        assert entries[0][1] == self.last_index + 1, "the log has no holes"
+        self.last_index += len(entries)
+        self._entries += entries
+        self.unwritten += entries
+        for command, _, _ in entries:
+            self.entry_bytes += len(command) + ENTRY_OVERHEAD_BYTES
+        self.flush()
 
     def truncate_after(self, index: int) -> None:
         """Take back every entry above `index`."""
@@ -247,7 +234,10 @@ class Journal:
         """Write what was appended, and start a sync unless one is running. What is quick or rare is synced
         here: a thread would cost more."""
         if self.unwritten:
-            self._write()
+            if self._speed.is_light and not self._dirty and self._syncing_index is None:
+                self._write_through()
+            else:
+                self._write()
             if self._file_bytes >= self._segment_bytes:
                 self._rotate()
         if not self._dirty or self._syncing_index is not None:
@@ -262,9 +252,9 @@ class Journal:
 
     def collect(self) -> None:
         """Take in the end of a sync, if one ended, and start the next one if more was written meanwhile."""
-        if not self._sync_outcome:
+        if not self.sync_outcome:
             return
-        error = self._sync_outcome.pop()
+        error = self.sync_outcome.pop()
         index, self._syncing_index = self._syncing_index, None
         for file in self._retired:
             file.close()
@@ -313,12 +303,35 @@ class Journal:
         self._file_bytes += len(content)
         self._written_index = index = self.last_index
         segment = self._segments[-1]
-        if index > segment.last_index:
-            segment.last_index = index
+        segment.last_index = max(segment.last_index, index)
         self._dirty = True
         if self._executor is None:
             self.durable_index = self._written_index
             self._dirty = False
+
+    def _write_through(self) -> None:
+        """Write and sync in one go: all that most flushes do, by as little code as can be."""
+        records, self.unwritten = self.unwritten, []
+        if self.failed is not None:
+            return
+        content = encode_all(records, self._seed, self._file_bytes)
+        segment, what = self._segments[-1], "write"
+        began = self._clock()
+        try:
+            self._file.append(content)
+            what = "sync"
+            self._file.sync()
+            self._file_bytes += len(content)
+            what = "mark"
+            self._mark.move((segment.sequence, self._file_bytes))
+        except OSError as error:
+            self._fail(what, error)
+            return
+        now = self._clock()
+        self._speed.took(now - began, now)
+        self._written_index = self.durable_index = index = self.last_index
+        if index > segment.last_index:
+            segment.last_index = index
 
     def _start_sync(self) -> None:
         if not self._dirty or self._executor is None or self._syncing_index is not None:
@@ -332,7 +345,7 @@ class Journal:
 
     def _sync_ended(self, error: BaseException | None, took_s: float) -> None:
         self._speed.took(took_s, self._clock())
-        self._sync_outcome.append(error)
+        self.sync_outcome.append(error)
         self._notify()
 
     def _sync_inline(self) -> None:
@@ -407,19 +420,10 @@ class Journal:
             raise
 
     def _header(self, sequence: int) -> SegmentHeader:
-        return SegmentHeader(
-            self._identity.tier_id,
-            self._identity.replica_id,
-            sequence,
-            self.last_index,
-            self.last_term,
-            self.term,
-            self.vote,
-            self.base_index,
-            self.base_term,
-            self.incarnation,
-            self.founders,
-        )
+        position = self.last_index, self.last_term, self.term, self.vote
+        base = self.base_index, self.base_term
+        genesis = self.incarnation, self.founders
+        return SegmentHeader._make((*self._identity, sequence, *position, *base, *genesis))
 
     def _end(self) -> Mark:
         return Mark(self._segments[-1].sequence, self._file_bytes)

@@ -45,6 +45,8 @@ class Leader:
         self._voting: list[Progress] = []
         """The progress of the other voters."""
         self._no_op_index = 0
+        self._first_index = 0
+        """The index of the first entry of this term; all that follow it are of this term, too."""
         self._lease_until = NEVER
         self._transfer_deadline = NEVER
         self._transfer_sent = False
@@ -57,7 +59,7 @@ class Leader:
         """Begin to lead. Entries of earlier terms commit only under an entry of this one (Raft paper, section
         5.4.2), which is appended here."""
         self._follow_members()
-        self._no_op_index = self._core.journal.last_index + 1
+        self._first_index = self._no_op_index = self._core.journal.last_index + 1
         self._append(NO_OP)
 
     # -- log ----------------------------------------------------------------------------------------
@@ -153,7 +155,7 @@ class Leader:
             matches.append(durable)
             matches.sort(reverse=True)
             index = matches[core.group.majority - 1]
-        if index > core.commit_index and core.journal.term_at(index) == core.term:
+        if index > core.commit_index and index >= self._first_index:
             core.commit_index = index
 
     def applied(self, index: int, size: int) -> None:
@@ -180,7 +182,7 @@ class Leader:
         # This is done for an answer that says nothing new, too: what was sent twice must leave the window.
         if advanced or progress.window:
             progress.matched(message.match_index if advanced else progress.match_index, now)
-        if advanced:
+        if advanced and message.match_index > self._core.commit_index:
             self.advance_commit()
         if (
             progress.probing

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 import msgpack
@@ -27,6 +28,7 @@ READ_BYTES: Final = 64 * 1024
 allocator asks the kernel."""
 TLS_GREETING: Final = b"\x16\x03"
 """The bytes with which a TLS client begins; as a frame's length they would be one of 369 MB."""
+NOT_MSGPACK: Final = "a frame that is not msgpack"
 DEAD_LINK_TIMEOUT_MS: Final = 5_000
 """How long, in ms, a peer's kernel may acknowledge nothing before the link ends (TCP_USER_TIMEOUT): else one
 that was cut for long would come back only at the pace of TCP's own retries."""
@@ -36,10 +38,8 @@ class LinkOwner(Protocol):
     """The owner of a link, which is told what becomes of it."""
 
     def proven(self, link: Link, peer_id: str) -> None:
-        """Take the link into use: the other side is who it says."""
-
-    def received(self, peer_id: str, message: Any) -> bool:
-        """Take a message for Raft. Return whether it has left something to do. Raises BadMessage."""
+        """Take the link into use: the other side is who it says. What it sends is given to `link.give` from
+        then on."""
 
     def activity(self) -> None:
         """Learn that the messages of one read have been handled, and that they have left something to do."""
@@ -73,6 +73,11 @@ class Link:
         self.proven_at = 0.0
         self.dial: Final = handshake.dial
         """The member that we called; None if we were called."""
+        self.give: Callable[[Any], object] = _nobody
+        """What takes a message for Raft, and returns True if that has left nothing to do. Raises
+        BadMessage."""
+        self.taken = 0
+        """How many messages were given."""
         self.ended = asyncio.Event()
         self._is_over = False
         self.hung_up_on = False
@@ -159,7 +164,19 @@ class Link:
         elif (
             not self._buffer and self._handshake is None and len(data) == 4 + int.from_bytes(data[:4], "big")
         ):
-            self._take_one(data)  # nearly always one write of the peer is one read
+            # Nearly always one write of the peer is one read.
+            try:
+                message = msgpack.unpackb(memoryview(data)[4:], use_list=False)
+            except (ValueError, msgpack.UnpackException) as error:
+                self._refuse(f"{NOT_MSGPACK}: {error!r}")
+                return
+            self.taken += 1
+            try:
+                if self.give(message) is True:
+                    return
+            except BadMessage as error:
+                self._refuse(str(error))
+            self._owner.activity()
             return
         self._buffer += data
         if len(self._buffer) >= self._needed and not self._is_over:
@@ -223,15 +240,6 @@ class Link:
 
     # -- frames -------------------------------------------------------------------------------------
 
-    def _take_one(self, data: bytes) -> None:
-        assert self.peer_id is not None, "a link without handshake is proven"
-        try:
-            if not self._owner.received(self.peer_id, _unpacked(memoryview(data)[4:])):
-                return
-        except BadMessage as error:
-            self._refuse(str(error))
-        self._owner.activity()
-
     def _take_frames(self) -> None:
         handled = False
         try:
@@ -266,8 +274,8 @@ class Link:
     def _take(self, message: Any) -> bool:
         """Handle one frame. Return whether it was for Raft, and has left something to do."""
         if self._handshake is None:
-            assert self.peer_id is not None, "a link without handshake is proven"
-            return self._owner.received(self.peer_id, message)
+            self.taken += 1
+            return self.give(message) is not True
         answer = self._handshake.step(message)
         if answer is not None:
             self.write(msgpack.packb(answer))
@@ -280,11 +288,15 @@ class Link:
         return False
 
 
+def _nobody(message: Any) -> object:
+    raise AssertionError("a link without handshake is proven")
+
+
 def _unpacked(body: memoryview) -> Any:
     try:
         return msgpack.unpackb(body, use_list=False)
     except (ValueError, msgpack.UnpackException) as error:
-        raise BadMessage(f"a frame that is not msgpack: {error!r}") from None
+        raise BadMessage(f"{NOT_MSGPACK}: {error!r}") from None
 
 
 def _tune(connection: socket.socket) -> None:

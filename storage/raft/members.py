@@ -29,6 +29,16 @@ Members = tuple[Member, ...]
 """All members of a group, sorted by id."""
 
 
+class Genesis(NamedTuple):
+    """What is written into a replica's directory when it is made, and never changes."""
+
+    incarnation: int
+    founders: Members
+
+
+FOUNDING: Final = Genesis(FOUNDING_INCARNATION, ())
+
+
 def member_id(replica: int, incarnation: int) -> str:
     return f"{replica}.{incarnation}"
 

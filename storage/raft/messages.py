@@ -182,7 +182,8 @@ def decode(fields: Any) -> Message:
         raise BadMessage(f"message kind {kind} is unknown or has wrong fields")
     message: Message = new_tuple(shape[0], fields)
     if kind == APPEND:
-        _check_entries(fields[4], fields[6])
+        if fields[6]:
+            _check_entries(fields[4], fields[6])
     elif kind == CHUNK:
         _check_members(fields[7])
     elif kind == REST and not 0 <= fields[6] <= REST_S_MAX:

@@ -310,27 +310,19 @@ class Raft(Skeleton):
             raise self._fatal
         if self._closed:
             return
+        core = self._core
         try:
             try:
                 self._tick()
             except JournalFailed as error:
-                self._core.fail(str(error))
+                core.fail(str(error))
                 self._roles.end_if_failed()
         except RaftFatal as error:
             self._fatal = error
             raise
-        core = self._core
         stand = core.term, core.role, core.leader, core.era
         if stand != self.stand:
             self.stand = stand
-
-    def apply_committed(self) -> None:
-        """Apply what is committed. Raises RaftFatal: the process has to end."""
-        try:
-            self._apply_committed()
-        except RaftFatal as error:
-            self._fatal = error
-            raise
 
     def transfer(self, to: str | None = None) -> bool:
         """Hand leadership to `to`, or to the peer that is furthest. Return False if that cannot begin: this
@@ -362,7 +354,8 @@ class Raft(Skeleton):
 
     def _tick(self) -> None:
         core, roles, journal = self._core, self._roles, self._core.journal
-        journal.collect()
+        if journal.sync_outcome:
+            journal.collect()
         if (journal.failed is not None or core.failure is not None) and roles.end_if_failed():
             return
         now = core.clock()
@@ -399,11 +392,12 @@ class Raft(Skeleton):
             if self._roles.leading is None:
                 self._apply_at = min(self._apply_at, now + APPLY_LATER_S)
             if self._roles.leading is not None or unapplied >= APPLY_LATER_MAX or now >= self._apply_at:
-                self._apply_committed()
+                self.apply_committed()
         if core.applied_index >= core.commit_index:
             self._apply_at = FOREVER
 
-    def _apply_committed(self) -> None:
+    def apply_committed(self) -> None:
+        """Apply what is committed. Raises RaftFatal: the process has to end."""
         core, roles = self._core, self._roles
         journal, machine = core.journal, core.machine
         end = min(core.commit_index, core.applied_index + APPLY_ENTRIES_MAX)
@@ -416,7 +410,9 @@ class Raft(Skeleton):
                 if roles.leading is not None and term == core.term:
                     roles.leading.applied(index, len(command))
             except Exception as error:
-                raise RaftFatal(f"entry {index} of term {term} raised {error!r} when applied") from error
+                fatal = f"entry {index} of term {term} raised {error!r} when applied"
+                self._fatal = RaftFatal(fatal)
+                raise self._fatal from error
 
     # -- called by the transport --------------------------------------------------------------------
 
@@ -426,7 +422,7 @@ class Raft(Skeleton):
         core = self._core
         if self._fatal is not None or core.failure is not None or self._closed:
             return False
-        peer = core.group.node(node.id)
+        peer = core.group.nodes.get(node.id) or core.group.node(node.id)
         message = decode(fields)
         try:
             try:

@@ -19,7 +19,7 @@ leaves the offset out of a record's seed.
 
 import struct
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgpack
 from crc32c import crc32c
@@ -173,8 +173,15 @@ def decode_mark(content: bytes) -> Mark | None:
     return Mark(sequence, end) if magic == MARK_MAGIC and crc == crc32c(content[: MARK.size]) else None
 
 
-_OF_THE_JOURNAL: Final = (HardState, Truncate, Reset)
-"""The kinds of records that are no entries."""
+def within(entries: list[Entry], start: int, bytes_max: int) -> list[Entry]:
+    """Return the entries from position `start` on, at least one if there is one, up to `bytes_max` of
+    commands."""
+    size, end = 0, start
+    for end in range(start, len(entries)):
+        size += len(entries[end][0])
+        if size > bytes_max and end > start:
+            return entries[start:end]
+    return entries[start : end + 1]
 
 
 def size_of(entries: list[Entry]) -> int:
@@ -185,15 +192,16 @@ def size_of(entries: list[Entry]) -> int:
 def encode_all(records: list[Record], seed: int, offset: int) -> bytes:
     """Return the records as they are written from `offset` on. `seed` is the segment's."""
     pieces: list[bytes] = []
+    record: Any
     for record in records:
-        if isinstance(record, _OF_THE_JOURNAL):
-            head = _encode(record, seed ^ offset)
-            command = b""
-        else:
+        if type(record) is tuple:  # an entry, as nearly all are
             command, index, term = record
             fields = ENTRY.pack(KIND_ENTRY, index, term)
             crc = crc32c(command, crc32c(fields, seed ^ offset))
             head = RECORD.pack(RECORD_MAGIC, ENTRY.size + len(command), crc) + fields
+        else:
+            head = _encode(record, seed ^ offset)
+            command = b""
         pieces += (head, command)
         offset += len(head) + len(command)
     return b"".join(pieces)

@@ -23,8 +23,8 @@ import msgpack
 from crc32c import crc32c
 
 from storage.raft.disk import Executor, Files
-from storage.raft.errors import JournalFailed, SnapshotDamaged, WrongDirectory
-from storage.raft.journal import WAY_OUT, Identity, explain
+from storage.raft.errors import JournalFailed, SnapshotDamaged, WrongDirectory, explain
+from storage.raft.journal import WAY_OUT, Identity
 from storage.raft.members import Members, check
 
 FORMAT_VERSION: Final = 2

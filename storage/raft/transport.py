@@ -25,6 +25,7 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Protocol
 
 import msgpack
@@ -90,7 +91,7 @@ class PeerTransport(RaftTransport):
         super().__init__(None, None, [])
         self.self_id = identity.member_id
         self._identity = identity
-        self._on_activity = on_activity
+        self.on_activity = on_activity
         self._loop = loop
         self._listen_address = listen_address
         self._address_of = address_of
@@ -115,8 +116,8 @@ class PeerTransport(RaftTransport):
         self._packed_message: Any = None
         """The last message that was packed: what goes to several peers is one object."""
         self._packed_body = b""
-        self.taken = 0
-        """How many messages of peers were taken."""
+        self._taken = 0
+        """How many messages were taken from links that have ended."""
         self._closed = False
 
     async def start(self) -> None:
@@ -326,17 +327,19 @@ class PeerTransport(RaftTransport):
             self._drop(old)
         self._links[peer_id] = link
         self._nodes[peer_id] = node = Node(peer_id)
+        link.give = partial(self._arrived, node)
         self._remarks = {remark for remark in self._remarks if remark[0] != peer_id}
         self._connected(node)
         self.activity()
 
-    def received(self, peer_id: str, message: Any) -> bool:
-        self.taken += 1
-        return self._arrived(self._nodes[peer_id], message) is not True
+    @property
+    def taken(self) -> int:
+        """Return how many messages of peers were taken."""
+        return self._taken + sum(link.taken for link in self._links.values())
 
     def activity(self) -> None:
         if not self._closed:
-            self._on_activity()
+            self.on_activity()
 
     def refused(self, link: Link, peer_id: str | None, reason: str) -> None:
         self._remark(peer_id, reason, link.host)
@@ -371,6 +374,7 @@ class PeerTransport(RaftTransport):
         used = peer_id is not None and self._links.get(peer_id) is link
         if peer_id is not None and used:
             del self._links[peer_id]
+            self._taken += link.taken
             self._disconnected(self._nodes.pop(peer_id))
         link.end()
         if not used:

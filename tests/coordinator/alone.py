@@ -8,7 +8,8 @@ from typing import Any
 
 from actors.coordinator.shard import CoordinatorShard
 from actors.ground.records import RECORD_TYPES
-from actors.replica.replica import RecordType, Replica
+from actors.replica.entry import RecordType
+from actors.replica.replica import Replica
 
 TYPES = {kind: RecordType(*classes) for kind, classes in RECORD_TYPES.items()}
 

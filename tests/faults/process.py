@@ -35,8 +35,8 @@ from actors.network.quota import ConnectionLimits
 from actors.network.table import ConnectionTable
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
 from actors.protocol.partitioning import partitioning_now
+from actors.replica.entry import RecordType
 from actors.replica.host import ReplicaHost
-from actors.replica.replica import RecordType
 from storage.raft.errors import StorageError
 from storage.raft.raft import Raft
 from tests.coordinator.batches import one_by_one

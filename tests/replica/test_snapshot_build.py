@@ -30,8 +30,9 @@ from actors.protocol.messages import (
     OffsetDeleteRequest,
     SyncGroupRequest,
 )
+from actors.replica.entry import RecordType
 from actors.replica.log_level import FORMAT_VERSION
-from actors.replica.replica import RecordType, Replica
+from actors.replica.replica import Replica
 from tests.coordinator.batches import one_by_one
 from tests.coordinator.consumer.driver import snapshot as consumer_groups
 from tests.metadata.driver import new_shard

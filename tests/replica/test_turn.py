@@ -71,6 +71,7 @@ class Machine:
         self.done: list[str] = []
         self.turned_at: list[float] = []
         self.in_turn: Callback = lambda: None
+        self.in_apply: Callback = lambda: None
         self.turns = Turns(loop, self, self, self.now_ms, self._run)
 
     def now_ms(self) -> int:
@@ -86,6 +87,7 @@ class Machine:
 
     def apply_committed(self) -> None:
         self.done.append("apply")
+        self.in_apply()
 
     def tick(self) -> None:
         self.done.append("tick")
@@ -228,6 +230,26 @@ def test_a_deadline_that_comes_nearer_moves_the_timer() -> None:
     machine.turns.arm()
     machine.loop.run_to(101.0)
     assert len(machine.turned_at) == 1
+
+
+def test_a_deadline_that_a_released_answer_brings_nearer_moves_the_timer() -> None:
+    machine = committing_leader()
+    machine.in_apply = lambda: setattr(machine, "next_deadline_ms", 100_250)
+    machine.turns.heard()
+    machine.loop.run_to(100.4)
+    assert [round(when * 1000) for when in machine.turned_at] == [100_000, 100_250 + TURN_LATE_MS]
+
+
+def test_a_timer_that_one_turn_could_not_fire_gets_the_next_one() -> None:
+    """The rest of very many timers is due as before, and no timer of the loop stands for it."""
+    machine = new_machine()
+    machine.next_tick_at = 105.0
+    machine.next_deadline_ms = 100_250
+    machine.turns.arm()
+    left = iter((100_250, 100_250, None))
+    machine.in_turn = lambda: setattr(machine, "next_deadline_ms", next(left))
+    machine.loop.run_to(101.0)
+    assert len(machine.turned_at) == 3
 
 
 def test_every_turn_sets_the_next_timer() -> None:

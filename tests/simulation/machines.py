@@ -31,7 +31,7 @@ from actors.protocol.messages import (
     OffsetCommitResponse,
     OffsetFetchResponse,
 )
-from actors.replica.replica import RecordType
+from actors.replica.entry import RecordType
 from storage.raft.errors import Busy, NotLeader
 from tests.coordinator.arrays_check import check_arrays
 from tests.coordinator.batches import Pair, one_by_one

@@ -131,7 +131,7 @@ def validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
     only for a live classic group.
     """
     body: OffsetCommitRequest = request.body
-    group = classic_groups(state)[body.group_id]
+    group: ClassicGroup = state.of[CLASSIC].groups[body.group_id]  # as `classic_groups` has them
     generation = body.generation_id_or_member_epoch
     if group.state is EMPTY and generation < 0:
         # A consumer without group management, or an admin client, whatever member id it gives (O1).

@@ -178,8 +178,10 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
 
     def put(self, topic: str, blocks: Blocks) -> ReplacedOffsets:
         """Write the offsets of blocks."""
-        before = self.blocks_of(topic)
+        before = self.blocks if topic == self.topic else self.more.get(topic, ())
         if len(blocks) == 1:
+            if len(before) == 1 and are_of_the_same(before[0][0], blocks[0][0]):  # nearly always
+                return self.put_at(topic, before, 0, blocks[0])
             at = place_of(before, blocks[0][0])
             if at >= 0:
                 return self.put_at(topic, before, at, blocks[0])

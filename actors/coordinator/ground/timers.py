@@ -45,6 +45,9 @@ class Timers:
     """Deadlines by key. A key has one deadline; scheduling it again replaces it."""
 
     def __init__(self) -> None:
+        self.next_deadline_ms: int | None = None
+        """When a key is to be looked at next, which may turn out to have moved on; None: none is set. Every
+        turn asks for it several times, so it is kept and not computed."""
         self._deadlines = _Numbers()
         self._filed = _Numbers()
         """Key -> the number of the slot under which it was filed last."""
@@ -89,18 +92,20 @@ class Timers:
     def deadline_ms(self, key: Hashable) -> int | None:
         return self._deadlines.get(key)
 
-    @property
-    def next_deadline_ms(self) -> int | None:
-        """When a key is to be looked at next; it may turn out to have moved on."""
-        near_ms = self._near_order[0] if self._near_order else None
-        if not self._order:
-            return near_ms
-        slot_ms = self._slots[self._order[0]].due_ms
-        return slot_ms if near_ms is None else min(near_ms, slot_ms)
-
     def pop_due(self, now_ms: int) -> Hashable | None:
         """Take one key whose deadline is over, or None. Keys come in the order of their deadlines, those of
         one millisecond newest first."""
+        if self.next_deadline_ms is None or self.next_deadline_ms > now_ms:
+            return None
+        key = self._popped(now_ms)
+        near_ms = self._near_order[0] if self._near_order else None
+        self.next_deadline_ms = near_ms
+        if self._order:
+            slot_ms = self._slots[self._order[0]].due_ms
+            self.next_deadline_ms = slot_ms if near_ms is None else min(near_ms, slot_ms)
+        return key
+
+    def _popped(self, now_ms: int) -> Hashable | None:
         while self._order and self._slots[self._order[0]].due_ms <= now_ms:
             self._look_at(self._slots.pop(heapq.heappop(self._order)))
         near = self._near
@@ -152,6 +157,7 @@ class Timers:
             slot.due_ms = deadline_ms
         self._filed[key] = slot.number
         slot.keys.append(key)
+        self._is_next(deadline_ms)
 
     def _wait_near(self, key: Hashable, at_ms: int) -> None:
         keys = self._near.get(at_ms)
@@ -159,3 +165,8 @@ class Timers:
             keys = self._near[at_ms] = []
             heapq.heappush(self._near_order, at_ms)
         keys.append(key)
+        self._is_next(at_ms)
+
+    def _is_next(self, at_ms: int) -> None:
+        if self.next_deadline_ms is None or at_ms < self.next_deadline_ms:
+            self.next_deadline_ms = at_ms

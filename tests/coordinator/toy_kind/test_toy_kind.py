@@ -37,7 +37,8 @@ from actors.protocol.messages import (
     OffsetFetchRequest,
 )
 from actors.protocol.transaction_messages import TxnOffsetCommitRequest
-from actors.replica.replica import RecordType, Replica
+from actors.replica.entry import RecordType
+from actors.replica.replica import Replica
 from tests.coordinator.alone import commit, lead, log_of
 from tests.coordinator.driver import AT_ONCE, START_MS, image_of
 from tests.coordinator.shards import numbered
