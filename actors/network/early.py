@@ -11,6 +11,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from actors.ground.identity import ClientIdentity
@@ -54,7 +55,8 @@ class Dismiss(NamedTuple):
 class Again(NamedTuple):
     """The decision that the same frame is to be decided later; nothing is read until then."""
 
-    after_s: float
+    wake_with: Callable[[Callable[[], object]], object]
+    """A function that is given what to call when it is time, and does so once, not before it has returned."""
 
 
 Decision = bytes | Keep | HandOver | Dismiss | Again
@@ -228,7 +230,7 @@ class EarlyConnection:
             return False
         if isinstance(decision, Again):
             self._owner.loop.remove_reader(self._sock.fileno())
-            self._owner.loop.call_later(decision.after_s, self._decide_again, frame)
+            decision.wake_with(partial(self._decide_again, frame))
             return True
         self._leave(decision, with_length(frame) + self._frames.drain())
         return True

@@ -39,7 +39,7 @@ from actors.ground.spec import TierSpec, broker_name, replica_of_slot
 from actors.metadata.wire import unpack_image
 from actors.metrics.numbers import Row
 from actors.network.connection import LATER, Connection
-from actors.network.early import Decision, EarlyConnection, HandOver, Keep
+from actors.network.early import Again, Decision, EarlyConnection, HandOver, Keep
 from actors.network.early_authentication import EarlySasl
 from actors.network.file_limit import raise_file_limit
 from actors.network.hub import Hub, Leading
@@ -51,16 +51,11 @@ from actors.node.controller_client import RayControllerClient
 from actors.node.elections import Elections
 from actors.node.fallen_leaders import FallenLeaders
 from actors.node.internal_topics import InternalTopics, Place
-from actors.node.leaderless import LOOK_AGAIN, Leaderless
+from actors.node.leaderless import Leaderless
 from actors.node.log_ends import LogEnds
 from actors.node.metrics import NodeMetrics
 from actors.node.questions import Questions
-from actors.protocol.api_keys import (
-    API_VERSIONS,
-    INIT_PRODUCER_ID,
-    LIST_OFFSETS,
-    WRITE_TXN_MARKERS,
-)
+from actors.protocol.api_keys import API_VERSIONS, INIT_PRODUCER_ID, LIST_OFFSETS, WRITE_TXN_MARKERS
 from actors.protocol.errors import HangUp, MalformedRequest, UnsupportedRequest
 from actors.protocol.header import Header
 from actors.protocol.partitioning import Partitioning, partitioning_now, partitioning_of
@@ -135,7 +130,7 @@ class Broker(Actor):
         ways = Ways(node_id, self._hub, self, self._peers)
         self._transactions = TransactionRelay(ways, self._apis.write_markers)
         self._fallen = FallenLeaders(ways)
-        self._leaderless = Leaderless(asyncio.get_running_loop().time)
+        self._leaderless = Leaderless(asyncio.get_running_loop(), lambda: self._partitioning)
         self._log_ends = LogEnds(node_id, self._peers, self._apis.handle)
         self._apis.verify_with(self._transactions.add_partitions)
         self._apis.elect_with(Elections(spec, self._controller).elect)
@@ -243,12 +238,14 @@ class Broker(Actor):
             if leading is None:
                 self._fallen.fell(partition_)
         if leading is not None and leading.leader_node_id != NO_NODE:
+            self._leaderless.named(slot, (leading.term, leading.leader_node_id))
             self._learn_leader(partition_, leading.leader_node_id, leading.term)
         else:
-            self._leaderless.lost(partition_)
+            self._leaderless.unnamed(slot, partition_, self._leaders.get(partition_))
 
     def on_link(self, slot: int, connected: bool) -> None:
         self._metrics.on_link(slot, connected)
+        self._leaderless.unlinked(slot)
         partition_, replica_id = replica_of_slot(slot)
         state = "is linked" if connected else "is gone"
         log.info("replica %d of partition %d %s", replica_id, partition_, state)
@@ -283,8 +280,8 @@ class Broker(Actor):
     def _learn_leader(self, partition_: int, node_id: int, term: int) -> None:
         if term >= self._leaders.get(partition_, (-1, -1))[0]:
             self._leaders[partition_] = (term, node_id)
-            self._leaderless.found(partition_)
             self._apis.offsets_leaders = {p: node for p, (_, node) in self._leaders.items()}
+            self._leaderless.found(partition_)
 
     # Connections that have not shown yet what they are (network.early).
 
@@ -299,8 +296,8 @@ class Broker(Actor):
                 early.identity = _with_software(early.identity, header, frame, body_offset)
             if header.api_key == TIER_QUESTIONS:
                 return Keep(self)
-            if self._leaderless.holds(header):
-                return LOOK_AGAIN
+            if (leaderless := self._leaderless.holds(header, frame, body_offset)) is not None:
+                return Again(partial(self._leaderless.wake_with, leaderless))
             if header.api_key not in MEMBER_APIS:
                 if early.identity.session_expires_ms:
                     return Keep(self)
@@ -372,7 +369,7 @@ class Broker(Actor):
             identity = TIER
         if header.api_key == TIER_QUESTIONS:
             return await self._questions.answer(identity, header, frame, body_offset)
-        await self._leaderless.passed(header)
+        await self._leaderless.passed(header, frame, body_offset)
         in_place = self._answer_in_place(identity, header, frame, body_offset)
         if in_place is not None:
             return in_place

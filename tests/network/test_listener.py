@@ -8,6 +8,7 @@ import logging
 import resource
 import socket
 import struct
+from collections.abc import Callable
 
 import pytest
 
@@ -39,6 +40,8 @@ class Node:
         self.takes = True
         self.is_waiting = False
         """Whether frames of the key WAIT are to be decided later."""
+        self.wakes: list[Callable[[], object]] = []
+        """What is to be called when it is time for those that wait."""
         self.decided = 0
         self.listener = Listener(("127.0.0.1", 0), self.decide, self.table, self.quota, listener_name)
         self.address = ("", 0)
@@ -58,7 +61,7 @@ class Node:
         (key,) = struct.unpack_from(">h", frame)
         self.decided += 1
         if key == WAIT and self.is_waiting:
-            return Again(0.001)
+            return Again(self.wakes.append)
         if key == RAISE:
             raise RuntimeError("a bug")
         if key == KEEP:
@@ -118,9 +121,14 @@ def test_a_frame_that_is_decided_later_keeps_its_place(run: Run) -> None:
             client, gone = await connect(node.address), await connect(node.address)
             await client.send(wire(request(1, key=WAIT), request(2), request(3, key=GIVE)))
             await gone.send(wire(request(1, key=WAIT)))
-            await reached(lambda: node.decided > 10)
+            await reached(lambda: len(node.wakes) == 2)
+            for wake in (*node.wakes, *node.wakes):
+                wake()  # they are decided again, and have to wait again
+            assert node.decided == 6
             gone.close()
             node.is_waiting = False
+            for wake in node.wakes[2:]:
+                wake()
             assert await client.receive(24) == wire(request(1, key=WAIT), request(2))
             await reached(lambda: node.given)
             assert node.given[0][2] == wire(request(3, key=GIVE))
