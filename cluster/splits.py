@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 from actors import runtime
 from actors.ground.spec import TierSpec, partition_group
@@ -24,6 +24,9 @@ AT_ONCE_MAX: Final = 4
 CALL_TIMEOUT_S: Final = 300.0
 """How long, in seconds, the copy of one partition may take, or the removal of what has moved; then it is
 asked for again."""
+LOOK_EVERY_S: Final = 2.0
+"""How often, in seconds, it is looked meanwhile whether the leaders are still the same: one that has fallen,
+or whose machine is gone, need not answer, and until the groups have moved nobody serves them."""
 
 Submit = Callable[[Any], Awaitable[Any]]
 """A function that has a metadata command decided and committed. Raises NotController, TimeoutError."""
@@ -32,8 +35,9 @@ Submit = Callable[[Any], Awaitable[Any]]
 class Splits:
     """The splits that one leader of the controller drives."""
 
-    def __init__(self, submit: Submit) -> None:
+    def __init__(self, submit: Submit, look_every_s: float = LOOK_EVERY_S) -> None:
         self._submit = submit
+        self._look_every_s = look_every_s
         self._tasks: dict[int, asyncio.Task[None]] = {}
         """Parent -> what is done for it now."""
         self._done: list[str] = []
@@ -66,21 +70,39 @@ class Splits:
     async def _hand_over(self, spec: TierSpec, parent: int) -> None:
         total = spec.offsets_partitions
         child = parent + total // 2
-        sight = await _sight(spec, parent, child)
-        to = sight.leader(partition_group(child))
-        if to is None:
-            raise RuntimeError(f"partition {child} has no leader yet")
-        name = replica_actor(partition_group(child), to["replica"], to["node_id"]).name
-        handle = _leader(sight, parent)
-        count = await runtime.call(handle, "hand_over", child, total, name, timeout_s=CALL_TIMEOUT_S)
+        leaders = await _leaders(spec, parent, child)
+        count = await self._called(spec, leaders, "hand_over", child, total, leaders[child].name)
         self._done.append(f"partition {parent} has handed {count} records over to partition {child}")
 
     async def _drop(self, spec: TierSpec, parent: int) -> None:
         child = parent + spec.offsets_partitions // 2
-        handle = _leader(await _sight(spec, parent), parent)
-        code, words = await runtime.call(handle, "drop_moved", child, timeout_s=CALL_TIMEOUT_S)
+        code, words = await self._called(spec, await _leaders(spec, parent), "drop_moved", child)
         if code:
             raise RuntimeError(f"what has moved is not removed: {words or code}")
+
+    async def _called(self, spec: TierSpec, leaders: Mapping[int, _Leader], method: str, *args: Any) -> Any:
+        """Return what the first of these leaders answers. Raises RuntimeError once one of them is known to
+        have been replaced, and what `runtime.call` raises."""
+        handle = next(iter(leaders.values())).handle
+        call = asyncio.ensure_future(runtime.call(handle, method, *args, timeout_s=CALL_TIMEOUT_S))
+        try:
+            while not (await asyncio.wait((call,), timeout=self._look_every_s))[0]:
+                sight = await _sight(spec, *leaders)
+                for partition, leader in leaders.items():
+                    now = sight.leader(partition_group(partition))
+                    if now is not None and now["term"] > leader.term:
+                        raise RuntimeError(f"partition {partition} has another leader now")
+            return call.result()
+        finally:
+            call.cancel()
+
+
+class _Leader(NamedTuple):
+    """The actor that leads a partition."""
+
+    name: str
+    handle: runtime.Handle
+    term: int
 
 
 async def _sight(spec: TierSpec, *partitions: int) -> Sight:
@@ -90,10 +112,16 @@ async def _sight(spec: TierSpec, *partitions: int) -> Sight:
     return await look_at(spec, [*copies, *leaving])
 
 
-def _leader(sight: Sight, partition: int) -> runtime.Handle:
-    """Return the actor that leads a partition. Raises RuntimeError if there is none."""
+async def _leaders(spec: TierSpec, *partitions: int) -> dict[int, _Leader]:
+    """Return who leads these partitions. Raises RuntimeError if one has no leader."""
+    sight = await _sight(spec, *partitions)
+    return {partition: _leader(sight, partition) for partition in partitions}
+
+
+def _leader(sight: Sight, partition: int) -> _Leader:
     group = partition_group(partition)
     leader = sight.leader(group)
     if leader is None:
         raise RuntimeError(f"partition {partition} has no leader now")
-    return sight.looks[replica_actor(group, leader["replica"], leader["node_id"]).name].handle
+    name = replica_actor(group, leader["replica"], leader["node_id"]).name
+    return _Leader(name, sight.looks[name].handle, leader["term"])

@@ -71,6 +71,8 @@ class Splits:
         self._own = own
         self._epoch = epoch
         self._one_at_a_time = asyncio.Lock()
+        self._giving: asyncio.Task[int] | None = None
+        """The handing over that was asked for last."""
         self.tasks = Tasks("a marker that is forwarded")
 
     def on_event(self, event: MarkersToForward) -> None:
@@ -84,8 +86,20 @@ class Splits:
 
     async def hand_over(self, child: int, partitions: int, child_actor: str) -> int:
         """Hand what moves over to the child's leader, and return how many records that was. Raises
-        MoveInterruptedError, ActorCallError, TimeoutError: then it is to be tried again."""
-        from actors.leader.hand_over import Move, MoveInterruptedError, hand_over  # here: it is rarely needed
+        MoveInterruptedError, ActorCallError, TimeoutError: then it is to be tried again. What was asked for
+        before is given up: whoever asks anew may know that the child has another leader."""
+        from actors.leader.hand_over import MoveInterruptedError  # here: it is rarely needed
+
+        if self._giving is not None:
+            self._giving.cancel()
+        giving = self._giving = asyncio.create_task(self._hand_over(child, partitions, child_actor))
+        await asyncio.wait((giving,))
+        if giving.cancelled():
+            raise MoveInterruptedError("it was asked for anew")
+        return giving.result()
+
+    async def _hand_over(self, child: int, partitions: int, child_actor: str) -> int:
+        from actors.leader.hand_over import Move, MoveInterruptedError, hand_over
 
         async with self._one_at_a_time:
             epoch = self._epoch()

@@ -37,6 +37,9 @@ class Actors:
         self.silent: set[str] = set()
         self.called: list[tuple[str, str, tuple[Any, ...]]] = []
         self.answers: dict[str, Any] = {"hand_over": 7, "drop_moved": (0, None)}
+        """Method -> its answer; None: it is never given."""
+        self.replaced: set[str] = set()
+        """Leaders that are alive, and that somebody else was elected instead of."""
 
     def find(self, name: str, namespace: str) -> FarActor | None:
         return None if name in self.silent else FarActor("", name, namespace)
@@ -58,19 +61,20 @@ class Actors:
         answer = self.answers[method]
         if isinstance(answer, Exception):
             answered.set_exception(answer)
-        else:
+        elif answer is not None:
             answered.set_result(answer)
         return answered
 
     def _status(self, name: str) -> dict[str, Any]:
         group, _, replica = name.rpartition("-")
         peers = (0,) if group == "controller" else range(3)
-        leads = int(replica) == min(n for n in peers if f"{group}-{n}" not in self.silent)
+        lost = self.silent | self.replaced
+        leads = int(replica) == min(n for n in peers if f"{group}-{n}" not in lost)
         return {
             "replica": int(replica),
             "node_id": int(replica) + 1,
             "serving": leads,
-            "term": 1,
+            "term": 1 + len(self.replaced),
             "problem": None,
             "member_id": f"{replica}.1",
             "members": [{"id": f"{n}.1", "node_id": n + 1, "votes": True} for n in peers],
@@ -127,6 +131,37 @@ def test_nothing_is_noted_that_did_not_succeed(actors: Actors) -> None:
     assert drive(SPLIT)[0] == [NoteMoved(0)]
     actors.silent |= {f"partition-1-{n}" for n in range(3)}
     assert drive(SPLIT)[0] == []
+
+
+@pytest.mark.parametrize(
+    ("fallen", "asked", "to"),
+    [
+        ("partition-0-0", "partition-0-1", "partition-1-0"),
+        ("partition-1-0", "partition-0-0", "partition-1-1"),
+    ],
+)
+def test_a_leader_that_was_replaced_is_not_waited_for(
+    actors: Actors, fallen: str, asked: str, to: str
+) -> None:
+    """Nobody serves what moves until it has moved, and whoever has fallen need not answer."""
+    actors.answers["hand_over"] = None
+    story: list[str] = []
+
+    async def submit(command: Any) -> Any:
+        story.append(type(command).__name__)
+
+    async def steps() -> None:
+        splits = Splits(submit, look_every_s=0.01)
+        splits.step(SPLIT)
+        await reached(lambda: actors.called, "a leader is asked")
+        actors.replaced.add(fallen)
+        await reached(lambda: not splits.is_busy, "nothing is under way")
+        actors.answers["hand_over"] = 7
+        splits.step(SPLIT)
+        await reached(lambda: story == ["NoteMoved", "NoteDropped"], "the split is over")
+
+    asyncio.run(steps())
+    assert actors.called[1] == (asked, "hand_over", (1, 2, to))
 
 
 def test_a_tier_is_split_only_while_every_group_has_a_majority(actors: Actors) -> None:

@@ -6,12 +6,22 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from kio.schema.errors import ErrorCode
 
+from actors import runtime
 from actors.catalog.table import coordinated
-from actors.coordinator.split.inside import FORWARDED, ForwardedRequest, MarkersToForward
+from actors.coordinator.split.inside import (
+    FORWARDED,
+    SEAL,
+    ForwardedRequest,
+    MarkersToForward,
+    SplitResponse,
+)
 from actors.ground.image import MetadataImage
+from actors.leader.hand_over import MoveInterruptedError
 from actors.leader.splits import Splits
+from actors.machines.far import FarActor
 from actors.protocol.messages import NO_ERROR
 from actors.protocol.transaction_messages import (
     TxnMarker,
@@ -102,3 +112,45 @@ def test_a_child_that_may_still_begin_anew_is_given_no_marker() -> None:
     for world in (World(unmoved=(0,)), World(leaders=4)):
         assert set(world.forwarded()) == {ErrorCode.not_leader_or_follower}
         assert not world.asked
+
+
+class Tier:
+    """A leader whose log commits nothing, and the directory of the tier's actors."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.hangs = True
+        host: Any = SimpleNamespace(replica=None)
+        known: Any = SimpleNamespace(spec=SimpleNamespace(namespace="tier"))
+        own: Any = self
+        self.work = Splits(0, host, known, own, lambda: 3)
+
+    def find(self, name: str, namespace: str) -> FarActor:
+        return FarActor("", name, namespace)
+
+    async def ask_shard(self, api_key: int, body: Any) -> SplitResponse:
+        assert api_key == SEAL
+        self.asked += 1
+        if self.hangs:
+            await asyncio.Event().wait()
+        return SplitResponse(ErrorCode.not_coordinator)
+
+
+def test_what_is_asked_for_anew_does_not_wait_for_what_hangs() -> None:
+    tier = Tier()
+    way: Any = tier
+
+    async def story() -> None:
+        hangs = asyncio.create_task(tier.work.hand_over(1, 2, "partition-1-0"))
+        await reached(lambda: tier.asked == 1, "the first has begun")
+        tier.hangs = False
+        with pytest.raises(MoveInterruptedError, match="the seal was refused: not_coordinator"):
+            await asyncio.wait_for(tier.work.hand_over(1, 2, "partition-1-1"), 30)
+        with pytest.raises(MoveInterruptedError, match="it was asked for anew"):
+            await hangs
+
+    runtime.use(way)
+    try:
+        asyncio.run(story())
+    finally:
+        runtime.use(None)
