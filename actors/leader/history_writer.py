@@ -31,6 +31,10 @@ log = logging.getLogger("groupd.history")
 
 GATHER_S: Final = 0.1
 """How long, in seconds, events may wait in the queue: taking each at once would wake the thread for each."""
+LOADED_AFTER_S: Final = 2.0
+"""How long, in seconds, the first events of all wait. Their writer has to be loaded, which holds the
+interpreter for a quarter of a second; and the first event is that this replica was elected, when a dead
+leader's clients all come at once."""
 REST_S: Final = 0.0005
 """How long, in seconds, the thread gives up the interpreter between two pieces of work: the loop then gets it
 for certain."""
@@ -154,7 +158,7 @@ class HistoryWriter:
             due_at = min(self._publish_at, self._keep_house_at)
             self._wake.wait(max(due_at - time.monotonic(), GATHER_S))
             self._wake.clear()
-            self._closing.wait(GATHER_S)
+            self._closing.wait(LOADED_AFTER_S if self._writer is None else GATHER_S)
 
     def _turn(self, is_last: bool) -> None:
         self._drain()
