@@ -1,8 +1,9 @@
 """One link between a broker and a replica of its node: messages and sockets over a Unix socket.
 
-A message is a msgpack array whose first item is its kind, in a frame as Kafka's (4-byte length). At most one
-socket goes with a message (SCM_RIGHTS). The kernel delivers it with the message's first byte and never
-merges what follows a socket with another one, so sockets arrive in the order of their messages.
+A message is a msgpack array whose first item is its kind, in a frame as Kafka's (4-byte length). A socket
+goes with a message (SCM_RIGHTS), or several do where the other side is known to take them. The kernel
+delivers them with the message's first byte and never merges what follows a socket with another one, so
+sockets arrive in the order of their messages.
 
 Both ends relay requests to each other; that part lives here. greeting.py decides who may speak.
 """
@@ -17,7 +18,8 @@ import logging
 import os
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import chain, zip_longest
 from typing import Any, Final, Protocol
 
 import msgpack
@@ -25,6 +27,7 @@ import msgpack
 from actors.ground.identity import ClientIdentity
 from actors.ground.limits import LINK_FRAME_BYTES_MAX, LINK_GREETING_BYTES_MAX, LINK_QUEUE_BYTES_MAX
 from actors.network.frames import BadFrame, FrameBuffer, with_length
+from actors.network.lending import cut_off
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +40,10 @@ READS_PER_ROUND_MAX: Final = 64
 """How often a channel reads before the loop goes on. Each read brings one socket at most, so that a storm of
 clients who connect would cost the loop a round, and the replica a turn, for each of them."""
 BUFFERS_PER_SEND: Final = 64
+SOCKETS_PER_MESSAGE: Final = 64
+"""How many sockets one message carries at most; the kernel's own bound is 253."""
 _SOCKET_BYTES = array.array("i", [0]).itemsize
+_RIGHTS_BYTES = socket.CMSG_SPACE(SOCKETS_PER_MESSAGE * _SOCKET_BYTES)
 
 
 class Kind(enum.IntEnum):
@@ -55,6 +61,8 @@ class Kind(enum.IntEnum):
     ADOPTED = 8
     GONE = 9
     PUSH = 10
+    HANDOVERS = 11
+    """The kind of a message that carries several sockets. Older releases do not know it."""
 
 
 class ChannelHandlers(Protocol):
@@ -94,14 +102,20 @@ class Channel:
         self, loop: asyncio.AbstractEventLoop, sock: socket.socket, handlers: ChannelHandlers
     ) -> None:
         self.open = False
+        self.takes_many = False
+        """Whether the other side takes messages with several sockets."""
         self._loop = loop
         self._sock = sock
         self._handlers = handlers
         self._frames = FrameBuffer(LINK_GREETING_BYTES_MAX, frame_bytes_min=1)
         self._packer = _new_packer()
-        self._received: deque[socket.socket | None] = deque()
-        self._unsent: deque[tuple[memoryview, socket.socket | None]] = deque()
+        self._received: deque[list[socket.socket | None]] = deque()
+        """The sockets of messages that are still to come; of one that has lost some, those that came."""
+        self._unsent: deque[tuple[memoryview, Sequence[socket.socket]]] = deque()
         self._unsent_bytes = 0
+        self._together: list[tuple[socket.socket, tuple[Any, ...], bytes]] = []
+        """The connections that go with the next message; they are given before anything else is sent."""
+        self._together_bytes = 0
         self._flush_scheduled = False
         self._writing = False
         self._closed = False
@@ -119,6 +133,11 @@ class Channel:
     def send(self, message: tuple[Any, ...], sock: socket.socket | None = None) -> bool:
         """Queue a message. Return False if the link is down, and `sock` still the caller's; otherwise the
         socket is closed here once the kernel has it (or the link is lost)."""
+        if self._together:
+            self._give_together()
+        return self._queue(message, () if sock is None else (sock,))
+
+    def _queue(self, message: tuple[Any, ...], socks: Sequence[socket.socket]) -> bool:
         if self._closed:
             return False
         packed = with_length(self._packer.pack(message))
@@ -127,17 +146,39 @@ class Channel:
         if self._unsent_bytes + len(packed) > LINK_QUEUE_BYTES_MAX:
             self.close(f"more than {LINK_QUEUE_BYTES_MAX} bytes are unsent")
             return False
-        self._unsent.append((memoryview(packed), sock))
+        self._unsent.append((memoryview(packed), socks))
         self._unsent_bytes += len(packed)
+        self._flush_soon()
+        return True
+
+    def _flush_soon(self) -> None:
         if not self._flush_scheduled and not self._writing:
             # Flush when the loop comes round: what is sent until then goes out in one system call.
             self._flush_scheduled = True
             self._loop.call_soon(self._flush)
-        return True
 
     def hand_over(self, sock: socket.socket, identity: ClientIdentity, buffered: bytes) -> bool:
-        """Give a client's connection to the other side. Return what `send` does."""
-        return self.send((Kind.HANDOVER, tuple(identity), buffered), sock)
+        """Give a client's connection to the other side, together with others that are given in this round of
+        the loop if it takes several. Return what `send` does."""
+        if not self.takes_many:
+            return self.send((Kind.HANDOVER, tuple(identity), buffered), sock)
+        if self._closed:
+            return False
+        is_full = self._together_bytes + len(buffered) > READ_BYTES
+        if self._together and (is_full or len(self._together) == SOCKETS_PER_MESSAGE):
+            self._give_together()
+        self._together.append((sock, tuple(identity), buffered))
+        self._together_bytes += len(buffered)
+        self._flush_soon()
+        return True
+
+    def _give_together(self) -> None:
+        """Queue one message with the connections that were given since the last one."""
+        together, self._together, self._together_bytes = self._together, [], 0
+        socks = [sock for sock, _, _ in together]
+        if not self._queue((Kind.HANDOVERS, [given[1:] for given in together]), socks):
+            for sock in socks:
+                sock.close()
 
     def relay(self, identity: ClientIdentity, frame: bytes, answer: Answer, timeout_s: float) -> None:
         """Have the other side serve `frame`. `answer` is called once: with None at once when the link is
@@ -157,19 +198,27 @@ class Channel:
         self._loop.remove_reader(self._sock.fileno())
         self._loop.remove_writer(self._sock.fileno())
         self._sock.close()
-        for sock in (*self._received, *(sock for _, sock in self._unsent)):
+        unsent = chain([given[0] for given in self._together], *(socks for _, socks in self._unsent))
+        for sock in chain(unsent, *self._received):
             if sock is not None:
                 sock.close()
         self._received.clear()
         self._unsent.clear()
+        self._together.clear()
         for relay_id in tuple(self._relays):
             self._relayed(relay_id, None)
         self._handlers.on_lost(reason)
+
+    def cut_off(self) -> None:
+        """End the link from another thread than the loop's, which hangs and finds the end when it goes on."""
+        cut_off(self._sock)
 
     # Sending.
 
     def _flush(self) -> None:
         self._flush_scheduled = False
+        if self._together:
+            self._give_together()
         if self._closed:
             return
         try:
@@ -188,21 +237,22 @@ class Channel:
             self._loop.remove_writer(self._sock.fileno())
 
     def _send_some(self) -> None:
-        """Send by one system call: the message with a socket at the head, or those without one before the
+        """Send by one system call: the message with sockets at the head, or those without any before the
         next."""
-        view, sock = self._unsent[0]
-        if sock is not None:
-            rights = array.array("i", [sock.fileno()])
+        view, socks = self._unsent[0]
+        if socks:
+            rights = array.array("i", [sock.fileno() for sock in socks])
             sent = self._sock.sendmsg([view], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
-            # However few bytes went, the socket went with the first. The kernel holds it now, so that
-            # closing our descriptor ends nothing.
-            sock.close()
-            self._unsent[0] = (view, None)
+            # However few bytes went, the sockets went with the first. The kernel holds them now, so that
+            # closing our descriptors ends nothing.
+            for sock in socks:
+                sock.close()
+            self._unsent[0] = (view, ())
         else:
             batch = []
             for position in range(min(len(self._unsent), BUFFERS_PER_SEND)):
-                view, sock = self._unsent[position]
-                if sock is not None:
+                view, socks = self._unsent[position]
+                if socks:
                     break
                 batch.append(view)
             sent = self._sock.sendmsg(batch)
@@ -210,7 +260,7 @@ class Channel:
         while sent:
             view, _ = self._unsent[0]
             if sent < len(view):
-                self._unsent[0] = (view[sent:], None)
+                self._unsent[0] = (view[sent:], ())
                 break
             sent -= len(view)
             self._unsent.popleft()
@@ -225,9 +275,7 @@ class Channel:
     def _read(self) -> bool:
         """Read once, and dispatch what has come. Return whether there may be more."""
         try:
-            data, ancillary, flags, _ = self._sock.recvmsg(
-                READ_BYTES, socket.CMSG_SPACE(_SOCKET_BYTES), socket.MSG_CMSG_CLOEXEC
-            )
+            data, ancillary, flags, _ = self._sock.recvmsg(READ_BYTES, _RIGHTS_BYTES, socket.MSG_CMSG_CLOEXEC)
         except (BlockingIOError, InterruptedError):
             return False
         except OSError as error:
@@ -236,11 +284,11 @@ class Channel:
         taken = False
         for level, kind, rights in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS and len(rights) >= _SOCKET_BYTES:
-                self._received.append(_socket_of(rights))
+                self._received.append(_sockets_of(rights))
                 taken = True
         if not taken and flags & socket.MSG_CTRUNC:
             # No descriptor was free: the kernel has closed the client's connection. Its message still comes.
-            self._received.append(None)
+            self._received.append([])
         if not data:
             self.close("closed by the other side")
             return False
@@ -277,13 +325,23 @@ class Channel:
             self._serve(relay_id, ClientIdentity(*identity), frame)
         elif kind is Kind.HANDOVER and self.open:
             _, fields, buffered = message
-            sock = self._received.popleft()
-            if not guarded(self._handlers.on_socket, sock, ClientIdentity(*fields), buffered) and sock:
-                sock.close()
-        elif kind in (Kind.RELAY, Kind.HANDOVER):
+            self._take(self._received.popleft(), [(fields, buffered)])
+        elif kind is Kind.HANDOVERS and self.open:
+            self._take(self._received.popleft(), message[1])
+        elif kind in (Kind.RELAY, Kind.HANDOVER, Kind.HANDOVERS):
             raise ValueError("sent before the greeting was over")
         else:
             self._handlers.on_message(message)
+
+    def _take(self, socks: list[socket.socket | None], given: Sequence[tuple[list[Any], bytes]]) -> None:
+        """Take the connections of one message, the first of which have sockets: if too few descriptors were
+        free here, the kernel has closed the others."""
+        for (fields, buffered), sock in zip_longest(given, socks[: len(given)]):
+            if not guarded(self._handlers.on_socket, sock, ClientIdentity(*fields), buffered) and sock:
+                sock.close()
+        for sock in socks[len(given) :]:
+            if sock is not None:
+                sock.close()
 
     def _serve(self, relay_id: int, identity: ClientIdentity, frame: bytes) -> None:
         def answer(answered: bytes | None) -> None:
@@ -315,13 +373,17 @@ def _new_packer() -> msgpack.Packer:
     return msgpack.Packer(unicode_errors="surrogateescape")
 
 
-def _socket_of(rights: bytes) -> socket.socket | None:
+def _sockets_of(rights: bytes) -> list[socket.socket | None]:
     descriptors = array.array("i")
     descriptors.frombytes(rights[: len(rights) - len(rights) % _SOCKET_BYTES])
+    return [_socket_of(descriptor) for descriptor in descriptors]
+
+
+def _socket_of(descriptor: int) -> socket.socket | None:
     try:
-        sock = _Client(fileno=descriptors[0])
+        sock = _Client(fileno=descriptor)
     except OSError:
-        os.close(descriptors[0])  # it is no socket: the message that it came with finds none
+        os.close(descriptor)  # it is no socket: the message that it came with finds none
         return None
     sock.setblocking(False)
     return sock

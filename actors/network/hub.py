@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 BACKLOG: Final = 256
 PATH_BYTES_MAX: Final = 107
+TOGETHER_LEVEL: Final = 2
+"""The level of `groupd.version` from which on connections are handed over several at a time."""
 
 
 class Leading(NamedTuple):
@@ -65,6 +67,7 @@ class Hub:
         self._links: dict[int, _ReplicaLink] = {}
         self._strangers: set[_ReplicaLink] = set()
         self._pushed: dict[str, bytes] = {}
+        self._takes_many = False
         self._sock: socket.socket | None = None
         self._inode = 0
         self._refusal_logged = ""
@@ -110,6 +113,13 @@ class Hub:
 
     def connected(self, partition: int) -> bool:
         return partition in self._links
+
+    def learn_level(self, level: int) -> None:
+        """Take in the level of `groupd.version` that every actor of the tier is at."""
+        if level >= TOGETHER_LEVEL and not self._takes_many:
+            self._takes_many = True  # levels only rise
+            for link in self._links.values():
+                link.channel.takes_many = True
 
     def hand_over(
         self, partition: int, sock: socket.socket, identity: ClientIdentity, buffered: bytes
@@ -159,6 +169,7 @@ class Hub:
             # The replica was restarted faster than its old socket was seen to close.
             predecessor.channel.close("the replica has connected again")
         self._links[partition] = link
+        link.channel.takes_many = self._takes_many
         nonces = (link.nonce, replica_nonce)
         link.channel.send((Kind.WELCOME, greeting.proof(self._secret, b"broker", partition, nonces)))
         for kind, payload in self._pushed.items():

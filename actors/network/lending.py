@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections.abc import Callable
@@ -24,6 +25,13 @@ class Reader(Protocol):
 
     def taken_back(self) -> None:
         """Leave the socket alone from now on. It is still open."""
+
+
+def cut_off(sock: Any) -> None:
+    """End a connection from another thread than the loop's, which hangs: both sides find its end. A socket
+    that is gone already is left alone."""
+    with contextlib.suppress(OSError), duplicate(sock) as own:
+        own.shutdown(socket.SHUT_RDWR)
 
 
 def duplicate(sock: Any) -> socket.socket:

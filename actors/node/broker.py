@@ -210,6 +210,7 @@ class Broker(Actor):
             self._quota.take(ConnectionLimits.of(self._apis.settings))
             self._sasl.take(image)
             self._gate.take(image)
+            self._hub.learn_level(image.features.level(GROUPD_VERSION))
             self._hub.push("image", payload)
             for partition_, node_id in enumerate(image.offsets_leaders):
                 if partition_ not in self._leaders and node_id >= 0:

@@ -93,6 +93,9 @@ class _Hub:
         self._ways.partitions[slot].on_relay(identity, frame, awaited.give)
         return await awaited.taken()
 
+    def learn_level(self, level: int) -> None:
+        """Do nothing: no connection is handed over."""
+
     def push(self, kind: str, payload: bytes) -> None:
         for partition in self._ways.partitions.values():
             partition.on_push(kind, payload)
