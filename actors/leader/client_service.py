@@ -130,6 +130,11 @@ class ClientService:
             self.lane.close()
         self.link.close()
 
+    def cut_off(self) -> None:
+        """Let every client go, from another thread than the loop's, which hangs."""
+        self.link.cut_off()
+        self.table.cut_off()
+
     def began_to_lead(self) -> None:
         """Prepare what a leader needs to serve clients: its compiled assignors."""
         self._kernels.look()

@@ -108,6 +108,7 @@ class OffsetsPartition(StateSource):
         self._server = server = GroupServer(host.replica, share, host.now_ms, known.gate, self._packing.pack)
         link = spec.hub_path(host.node_id), spec.raft_secret("hub"), spec.link_slot(partition, replica_id)
         self._clients = ClientService(partition, host, known, server, partial(outside.new_link, *link))
+        host.let_clients_go = self._clients.cut_off
         self._own = own = OwnRequests(host, self._clients.link)
         self._kept = kept = HistoryWriter(spec.history, spec.data_dir, spec.tier_id, partition, host.node_id)
         self._history = History(partition, host, server.counts, kept.keep, kept.newly_dropped)

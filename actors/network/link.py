@@ -75,6 +75,13 @@ class Link:
         if self._channel is not None:
             self._channel.close("the replica stops")
 
+    def cut_off(self) -> None:
+        """End the link from another thread than the loop's, which hangs: the broker is to hand over nobody
+        more. It is made anew when the loop goes on."""
+        channel = self._channel
+        if channel is not None:
+            channel.cut_off()
+
     def announce(self, leader_node_id: int, term: int, serving_here: bool) -> None:
         """Tell the broker who leads this partition (-1: nobody known), now and after each reconnection."""
         announced = (leader_node_id, term, serving_here)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from actors.ground.identity import ClientIdentity
 from actors.network.connection import Connection, Service
+from actors.network.lending import cut_off
 from actors.network.pace import Pace
 from actors.network.quota import ConnectionLimits
 
@@ -77,6 +78,14 @@ class ConnectionTable:
             self._sweeping = None
         for connection in self.connections():
             connection.close()
+
+    def cut_off(self) -> None:
+        """End every connection, from another thread than the loop's, which hangs: clients are to go where
+        they are served. The loop finds the ends when it goes on."""
+        for connection in self.connections():
+            transport = connection._transport
+            if transport is not None:
+                cut_off(transport.get_extra_info("socket"))
 
     def forget(self, connection: Connection) -> None:
         """Forget a connection that is gone from this actor, ended or released: a Connection calls this."""

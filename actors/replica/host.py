@@ -25,6 +25,7 @@ from actors.metrics.histogram import Histogram
 from actors.replica.entry import RecordType
 from actors.replica.log_level import REST_LEVEL, check_entry
 from actors.replica.replica import Replica
+from actors.replica.sync_watch import SyncWatch
 from actors.replica.turn import Turns
 from storage.raft.disk import Disk, Worker
 from storage.raft.journal import SEGMENT_SUFFIX, Genesis, Identity, Journal
@@ -103,6 +104,9 @@ class ReplicaHost:
         self.arm: Callable[[], None] = _not_yet
         """What sees that a turn comes when the next timer is due: a deadline of the shard may have come
         nearer."""
+        self.let_clients_go: Callable[[], None] = _nobody
+        """What ends the clients' connections when a disk hangs under the leader; called in another thread."""
+        self._watch: SyncWatch | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._transport: PeerTransport | None = None
         self._turns: Turns | None = None
@@ -121,6 +125,7 @@ class ReplicaHost:
         directory = self.directory
         genesis = self._genesis()
         identity = Identity(tier_id=spec.tier_id, replica_id=f"{self.group}-{self.replica_id}")
+        watch = self._watch = SyncWatch(settings.election_timeout_max_ms / 1000, self._hangs)
         journal = Journal(
             self._disk,
             str(directory / "journal"),
@@ -130,6 +135,7 @@ class ReplicaHost:
             segment_bytes=settings.journal_segment_bytes,
             genesis=genesis,
             on_progress=self._tell_progress,
+            wait_for=watch,
         )
         self._check_level(journal)
         self.member_id = member_id(self.replica_id, journal.incarnation)
@@ -268,6 +274,8 @@ class ReplicaHost:
             raft.close()
         if self._transport is not None:
             await self._transport.close()
+        if self._watch is not None:
+            self._watch.close()
         if self._faults is not None:
             self._faults.close()
 
@@ -325,6 +333,12 @@ class ReplicaHost:
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self.wake)
 
+    def _hangs(self) -> None:
+        """Let the clients go if the disk hangs under a leader of several: by now, others can have elected
+        another one. Called in the thread of the watch, while the loop hangs."""
+        if self.replica.serving and self.raft is not None and len(self.raft.members) > 1:
+            self.let_clients_go()
+
     def _look_at_disk(self) -> None:
         """Look for a failed write or sync, and leave when it is time to be started anew by Ray.
 
@@ -363,3 +377,7 @@ class ReplicaHost:
             os._exit(EXIT_RESTART)
         self.turn_times.observe(time.perf_counter_ns() - began_ns)
         return True
+
+
+def _nobody() -> None:
+    """Let nobody go: there are no clients."""

@@ -70,11 +70,12 @@ class Journal:
         genesis: Genesis = FOUNDING,
         on_progress: Progress | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        wait_for: Callable[[Callable[[], None]], None] = lambda sync: sync(),
     ) -> None:
         """Open the journal. `executor` None means sync=False. `genesis` is for a directory without segments;
         of one whose segments are all of format version 1 it says the founders. `on_progress` is called after
-        each segment if there is much to read; `clock` measures syncs, in seconds. Raises DirectoryInUse,
-        WrongDirectory, JournalDamaged and OSError."""
+        each segment if there is much to read; `clock` measures syncs, in seconds; `wait_for` calls those for
+        which the loop waits. Raises DirectoryInUse, WrongDirectory, JournalDamaged and OSError."""
         self.base_index = 0
         self.base_term = 0
         self.last_index = 0
@@ -93,6 +94,7 @@ class Journal:
         self._segment_bytes = segment_bytes
         self._on_progress = on_progress
         self._clock = clock
+        self._wait_for = wait_for
         self.unwritten: list[Record] = []
         """What waits for `flush`."""
         self._file_bytes = 0
@@ -352,7 +354,7 @@ class Journal:
         if self._executor is None or self.failed is not None:
             return
         try:
-            self._file.sync()
+            self._wait_for(self._file.sync)
         except OSError as error:
             self._fail("sync", error)
             return

@@ -70,6 +70,7 @@ class ReplicaProcess:
             self._host.replica, Share(0, partial(partitioning_now, spec)), self._host.now_ms
         )
         self._table = ConnectionTable(self._loop, ConnectionLimits())
+        self._host.let_clients_go = self._table.cut_off
         self._commands: dict[str, Callable[[dict[str, Any]], Any]] = {
             "status": self._status,
             "state": self._state,

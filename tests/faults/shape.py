@@ -19,6 +19,7 @@ def spec_of(root: Path, run_dir: Path, replica_id: int) -> TierSpec:
     small segments and snapshots, so that many of both come and go in a test."""
     nodes = tuple(NodeSpec(node_id=replica + 1, host="127.0.0.1", port=1) for replica in REPLICAS)
     replicas = copies([node.node_id for node in nodes])
+    faults = faults_of(root)
     return TierSpec(
         tier_id="faults",
         secret="between three processes",
@@ -33,8 +34,15 @@ def spec_of(root: Path, run_dir: Path, replica_id: int) -> TierSpec:
             election_timeout_max_ms=600,
             journal_segment_bytes=SEGMENT_BYTES,
             snapshot_journal_bytes_min=4 * SEGMENT_BYTES,
+            faults_file=str(faults) if faults.exists() else "",
         ),
     )
+
+
+def faults_of(root: Path) -> Path:
+    """Return the path of the file that says what is wrong with disks; it counts if it is there from the
+    beginning."""
+    return root / "faults.json"
 
 
 def disk_of(root: Path, replica_id: int) -> Path:

@@ -1,6 +1,7 @@
 """A leader whose disk fails under it says so and steps down; the others serve, nothing told is lost.
 
-A failing sync needs a disk that lies, which no test can mount; the simulation has such a disk.
+A failing sync needs a disk that lies, which no test can mount; the simulation has such a disk. One that hangs
+is injected.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import contextlib
 import resource
 import shutil
 import subprocess
+import tempfile
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,11 +21,15 @@ import pytest
 import uvloop
 
 from actors.replica.host import EXIT_RESTART
+from storage.raft.injected import DiskFault, Faults
 from tests.faults.clients import Clients
-from tests.faults.shape import REPLICAS, directory_of, disk_of
+from tests.faults.shape import GROUP, REPLICAS, clients_socket, directory_of, disk_of, faults_of
 from tests.faults.supervisor import Supervisor, until
 
 DISK_MIB = 8
+HANGS_S = 8.0
+QUICK_DISK = Path("/dev/shm")
+"""A file system whose syncs are so quick that a replica's loop waits for them."""
 
 
 @pytest.fixture
@@ -129,3 +136,33 @@ def test_leader_whose_directory_vanishes_steps_down_and_comes_back_as_somebody_n
         await group.admit(leader)
 
     _play(scene, tmp_path)
+
+
+def test_leader_whose_disk_hangs_is_replaced_and_lets_its_clients_go() -> None:
+    """A loop that waits for its disk sends no heartbeats, so another is elected. Whoever is connected to it
+    hears so long before the disk comes back."""
+    with tempfile.TemporaryDirectory(dir=QUICK_DISK) as directory:
+        root = Path(directory)
+        Faults().write(faults_of(root))
+
+        async def scene(group: Supervisor, clients: Clients) -> None:
+            leader = await group.any_leader()
+            connection, writer = await asyncio.open_unix_connection(clients_socket(group.run_dir, leader))
+            hangs = DiskFault(f"{GROUP}-{leader}", delay_ms=1_000 * HANGS_S)
+            Faults(disks=(hangs,)).write(faults_of(root))
+            began_at = time.monotonic()
+            assert await asyncio.wait_for(connection.read(), HANGS_S) == b""
+            writer.close()
+            assert await group.ask(leader, "status") is None, "its loop hangs still"
+            await clients.progress(group.story)
+            assert time.monotonic() < began_at + HANGS_S, "others have served before the disk came back"
+            Faults().write(faults_of(root))
+
+            async def follows() -> bool:
+                status = await group.ask(leader, "status")
+                return status is not None and status["role"] == "follower"
+
+            await until(follows, "the replica follows when its disk is back", group.story)
+            assert group.ended == [], "it was not started anew"
+
+        _play(scene, root)
