@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from actors.ground.spec import HistorySettings
-from actors.leader.history_writer import HistoryWriter
+from actors.leader.history_writer import LOADED_AFTER_S, HistoryWriter
 from storage.history.segments.folder import Folder
 from tests.history.read_back import read_all
 from tests.history.segments.making import NODE, NOON_MS, PARTITION, TIER, changed, stretch
@@ -50,6 +51,15 @@ def test_a_segment_appears_when_its_time_has_come(tmp_path: Path) -> None:
     with _started(tmp_path, history_segment_ms=100) as kept:
         kept.keep(stretch([changed(1)]))
         until(lambda: bool(_rows(tmp_path / "history")), "not published")
+
+
+def test_the_writer_is_not_loaded_in_the_moment_in_which_a_leader_is_elected(tmp_path: Path) -> None:
+    """The clients of the dead leader come then, and loading holds the interpreter."""
+    with _started(tmp_path) as kept:
+        began_at = time.monotonic()
+        kept.keep(stretch([changed(1)]))
+        until(lambda: kept._writer is not None, "not loaded")
+        assert time.monotonic() - began_at >= LOADED_AFTER_S
 
 
 def test_a_segment_appears_when_it_is_large(tmp_path: Path) -> None:
