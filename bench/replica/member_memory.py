@@ -3,6 +3,9 @@
 The members come to the replica as they come to a follower, in log entries; then it leads, and gets a
 heartbeat of every member. Each figure has a process of its own, so that memory freed before does not count as
 free. The member's connection and the journal are not measured here.
+
+All groups read one topic, or each one of its own: what groups have alike is kept once, and that is less if
+they have different topics.
 """
 
 from __future__ import annotations
@@ -38,7 +41,6 @@ MEMBERS = 100_000
 GROUP_SIZES = (5, 1_000)
 GOAL_BYTES = 1_024
 NOW_MS = 1_700_000_000_000
-TOPIC, TOPIC_ID = "orders", b"orders".rjust(16, b"-")
 EPOCH = 7
 RECORDS_PER_ENTRY = 1_000
 UUID_BASE64 = 22
@@ -52,28 +54,35 @@ class Memory(NamedTuple):
     protocol: str
     members: int
     group_size: int
+    own_topics: bool
+    """Whether each group reads a topic of its own."""
     follower_bytes: float
     leader_bytes: float
     leader_rss_bytes: float
 
 
-def measure(protocol: str, members: int = MEMBERS, group_size: int = 5) -> Memory:
+def measure(
+    protocol: str, members: int = MEMBERS, group_size: int = 5, *, own_topics: bool = False
+) -> Memory:
     """Measure in two processes: tracing the allocations makes the process itself larger."""
     spawn = multiprocessing.get_context("spawn")
     with spawn.Pool(1, maxtasksperchild=1) as pool:
-        follower, leader, _ = pool.apply(_grow, (protocol, members, group_size, True))
-        _, _, rss = pool.apply(_grow, (protocol, members, group_size, False))
+        shape = protocol, members, group_size, own_topics
+        follower, leader, _ = pool.apply(_grow, (*shape, True))
+        _, _, rss = pool.apply(_grow, (*shape, False))
     sizes = (size / members for size in (follower, leader, rss))
-    return Memory(protocol, members, group_size, *sizes)
+    return Memory(*shape, *sizes)
 
 
-def _grow(protocol: str, members: int, group_size: int, traced: bool) -> tuple[int, int, int]:
-    replica, served = replica_of(group_size)
+def _grow(
+    protocol: str, members: int, group_size: int, own_topics: bool, traced: bool
+) -> tuple[int, int, int]:
+    replica, served = replica_of(group_size, members // group_size if own_topics else 1)
     gc.collect()
     before = _rss_bytes()
     if traced:
         tracemalloc.start()
-    load(replica, protocol, members, group_size)
+    load(replica, protocol, members, group_size, own_topics=own_topics)
     gc.collect()
     follower = tracemalloc.get_traced_memory()[0] if traced else 0
     lead(replica)
@@ -98,8 +107,8 @@ class _Log:
         return True
 
 
-def replica_of(group_size: int) -> tuple[Replica, Iterator[int]]:
-    ids, image = count(1), _image(group_size)
+def replica_of(group_size: int, topics: int = 1) -> tuple[Replica, Iterator[int]]:
+    ids, image = count(1), _image(group_size, topics)
     replica = Replica(
         new_shard=lambda: CoordinatorShard(GroupSettings(), lambda: f"id-{next(ids)}", image),
         record_types={kind: RecordType(*types) for kind, types in records.RECORD_TYPES.items()},
@@ -111,8 +120,18 @@ def replica_of(group_size: int) -> tuple[Replica, Iterator[int]]:
     return replica, ids
 
 
-def _image(group_size: int) -> MetadataImage:
-    return MetadataImage(version=1, topics=(TopicImage(TOPIC_ID, TOPIC, (0,) * group_size),))
+def _image(group_size: int, topics: int) -> MetadataImage:
+    some = (TopicImage(_topic_id(number), _topic(number), (0,) * group_size) for number in range(topics))
+    return MetadataImage(version=1, topics=tuple(some))
+
+
+def _topic(number: int) -> str:
+    """The topic that a group reads; groups that have no topic of their own read the first."""
+    return f"orders-{number:06d}"
+
+
+def _topic_id(number: int) -> bytes:
+    return _topic(number).encode().rjust(16, b"-")
 
 
 def lead(replica: Replica) -> None:
@@ -152,16 +171,17 @@ def _client(member_id: str) -> str:
     return member_id[:-37] if len(member_id) > UUID_BASE64 else f"consumer-{int(member_id)}"
 
 
-def load(replica: Replica, protocol: str, members: int, group_size: int) -> None:
+def load(replica: Replica, protocol: str, members: int, group_size: int, *, own_topics: bool = False) -> None:
     entry, index = [msgpack.packb((FORMAT_VERSION, 1))], 0
     of_member = _classic_member if protocol == "classic" else _consumer_member
-    of_group = _classic_group if protocol == "classic" else _consumer_group(_image(group_size))
-    seen = ""
+    image = _image(group_size, members // group_size if own_topics else 1)
+    of_group = _classic_group if protocol == "classic" else _consumer_group(image)
     for number, (group_id, member_id) in enumerate(ids(protocol, members, group_size)):
-        made = of_member(group_id, member_id, number % group_size)
-        if group_id != seen:
-            seen = group_id
-            made += of_group(group_id, member_id)
+        group, place = divmod(number, group_size)
+        topic = group if own_topics else 0
+        made = of_member(group_id, member_id, topic, place)
+        if place == 0:
+            made += of_group(group_id, member_id, topic)
         entry += map(msgpack.packb, made)
         if len(entry) > RECORDS_PER_ENTRY or number == members - 1:
             index += 1
@@ -169,10 +189,12 @@ def load(replica: Replica, protocol: str, members: int, group_size: int) -> None
             del entry[1:]
 
 
-def _classic_member(group_id: str, member_id: str, partition: int) -> list[Record]:
+def _classic_member(group_id: str, member_id: str, topic: int, partition: int) -> list[Record]:
     """Make the records of a member that joined as Java's consumer does: with two assignors, and the same
     topics for each."""
-    subscription = b"\0\3\0\0\0\1\0\6orders\xff\xff\xff\xff\0\0\0\0\0\0\0\7\xff\xff"
+    name = _topic(topic).encode()
+    named = b"\0\1\0" + bytes([len(name)]) + name
+    subscription = b"\0\3\0\0" + named + b"\xff\xff\xff\xff\0\0\0\0\0\0\0\7\xff\xff"
     value = records.ClassicMemberValue(
         None,
         _client(member_id),
@@ -180,24 +202,24 @@ def _classic_member(group_id: str, member_id: str, partition: int) -> list[Recor
         300_000,
         45_000,
         (("range", subscription), ("cooperative-sticky", subscription + b"\0\0\0\7")),
-        write_assignment(Assignment(((TOPIC, (partition,)),)), 3),
+        write_assignment(Assignment(((_topic(topic), (partition,)),)), 3),
     )
     return [Record(records.ClassicMemberKey(records.CLASSIC_MEMBER, group_id, member_id), value)]
 
 
-def _classic_group(group_id: str, leader: str) -> list[Record]:
+def _classic_group(group_id: str, leader: str, topic: int) -> list[Record]:
     value = records.GroupMetadataValue("consumer", EPOCH, "range", leader, NOW_MS)
     return [Record(records.GroupMetadataKey(records.GROUP_METADATA, group_id), value)]
 
 
-def _consumer_member(group_id: str, member_id: str, partition: int) -> list[Record]:
-    assigned = ((TOPIC_ID, partition.to_bytes(4, "big")),)
+def _consumer_member(group_id: str, member_id: str, topic: int, partition: int) -> list[Record]:
+    assigned = ((_topic_id(topic), partition.to_bytes(4, "big")),)
     value = records.ConsumerMemberValue(
         instance_id=None,
         rack_id=None,
         client_id=_client(member_id),
         client_host="/10.1.2.3",
-        subscribed_topic_names=(TOPIC,),
+        subscribed_topic_names=(_topic(topic),),
         subscribed_topic_regex="",
         rebalance_timeout_ms=300_000,
         server_assignor=None,
@@ -218,10 +240,9 @@ def _consumer_member(group_id: str, member_id: str, partition: int) -> list[Reco
     return [Record(key, value) for key, value in zip(keys, values, strict=True)]
 
 
-def _consumer_group(image: MetadataImage) -> Callable[[str, str], list[Record]]:
-    known = records.ConsumerGroupValue(EPOCH, metadata_hash((TOPIC,), image))
-
-    def of_group(group_id: str, _: str) -> list[Record]:
+def _consumer_group(image: MetadataImage) -> Callable[[str, str, int], list[Record]]:
+    def of_group(group_id: str, _: str, topic: int) -> list[Record]:
+        known = records.ConsumerGroupValue(EPOCH, metadata_hash((_topic(topic),), image))
         target = records.ConsumerGroupKey(records.TARGET_ASSIGNMENT_METADATA, group_id)
         metadata = records.ConsumerGroupKey(records.CONSUMER_GROUP_METADATA, group_id)
         return [Record(target, records.TargetMetadataValue(EPOCH, NOW_MS)), Record(metadata, known)]
@@ -234,17 +255,21 @@ def _rss_bytes() -> int:
 
 
 def figures() -> list[Memory]:
-    return [measure(protocol, group_size=size) for protocol in PROTOCOLS for size in GROUP_SIZES]
+    shapes = [(protocol, size, False) for protocol in PROTOCOLS for size in GROUP_SIZES]
+    shapes += [(protocol, GROUP_SIZES[0], True) for protocol in PROTOCOLS]
+    return [measure(protocol, group_size=size, own_topics=own) for protocol, size, own in shapes]
 
 
 def main() -> None:
     """Print the figures as a table."""
     title = f"Bytes for each of {MEMBERS:,} idle members, goal {GOAL_BYTES:,}"
     table = Table(title=title)
-    for column in ("protocol", "group of", "follower", "leader", "leader, by RSS"):
+    for column in ("protocol", "group of", "topics", "follower", "leader", "leader, by RSS"):
         table.add_column(column, justify="right")
     for memory in figures():
-        table.add_row(memory.protocol, f"{memory.group_size:,}", *(f"{each:,.0f}" for each in memory[3:]))
+        topics = "own" if memory.own_topics else "one"
+        sizes = (f"{each:,.0f}" for each in memory[4:])
+        table.add_row(memory.protocol, f"{memory.group_size:,}", topics, *sizes)
     console.print(table)
 
 

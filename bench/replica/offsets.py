@@ -45,6 +45,8 @@ COMMITTED: Final = (1, 10, 100)
 FETCHED: Final = 100
 MEMORY_OF: Final = (1, 10, 100, 1_000)
 """How many partitions of its topic a group has committed when its memory is measured."""
+ALONE_OF: Final = (10, 100, 1_000)
+"""The same, where each is committed by a request of its own."""
 GROUPS: Final = SCANNED_MAX
 ROUNDS: Final = 15
 REQUESTS: Final = 512
@@ -85,6 +87,8 @@ class Memory(NamedTuple):
     """How many partitions of its topic a group has committed."""
     follower_bytes: float
     leader_bytes: float
+    is_alone: bool
+    """Whether each partition was committed by a request of its own."""
 
 
 class _Line:
@@ -169,9 +173,9 @@ def _image() -> MetadataImage:
     return MetadataImage(version=1, topics=topics, features=Features(1, ((GROUPD_VERSION, LEVEL_MAX),)))
 
 
-def commit_frame(group: int, partitions: int, number: int) -> bytes:
-    """Make an OffsetCommit 8 without metadata, of partitions from 0 on. Of a higher `number` the offsets are
-    higher."""
+def commit_frame(group: int, partitions: int, number: int, first: int = 0) -> bytes:
+    """Make an OffsetCommit 8 without metadata, of partitions from `first` on. Of a higher `number` the
+    offsets are higher."""
     asked = [
         {
             "partition_index": partition,
@@ -179,7 +183,7 @@ def commit_frame(group: int, partitions: int, number: int) -> bytes:
             "committed_leader_epoch": 5,
             "committed_metadata": "",
         }
-        for partition in range(partitions)
+        for partition in range(first, first + partitions)
     ]
     fields = {
         "group_id": f"orders-service-{group}",
@@ -251,20 +255,20 @@ def _us(work: Callable[[], Any]) -> float:
     return (time.process_time_ns() - began) / REQUESTS / 1_000
 
 
-def memory(each: int) -> Memory:
+def memory(each: int, *, alone: bool = False) -> Memory:
     """Measure in processes of their own what an offset takes in groups of so many."""
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-        sizes = [pool.apply(_grown, (each, leads)) for leads in (False, True)]
-    return Memory(each, *sizes)
+        follower, leader = (pool.apply(_grown, (each, alone, leads)) for leads in (False, True))
+    return Memory(each, follower, leader, alone)
 
 
-def _grown(each: int, leads: bool) -> float:
+def _grown(each: int, alone: bool, leads: bool) -> float:
     pair = Pair()
     pair.serve(commit_frame(0, each, 0))
     pair.follow()
     pair.forget()
     groups = OFFSETS // each
-    frames = _frames(each, groups)
+    frames = _frames_alone(each, groups) if alone else _frames(each, groups)
     if leads:
         tracemalloc.start()
         for frame in frames:
@@ -292,6 +296,13 @@ def _frames(each: int, groups: int) -> Iterator[bytes]:
         yield template.replace(b"-10000000", b"-%d" % group)
 
 
+def _frames_alone(each: int, groups: int) -> Iterator[bytes]:
+    templates = [commit_frame(10_000_000, 1, 0, first) for first in range(each)]
+    for group in range(10_000_000, 10_000_000 + groups):
+        for template in templates:
+            yield template.replace(b"-10000000", b"-%d" % group)
+
+
 def main() -> None:
     """Print the figures as tables."""
     table = Table(title="CPU of one request, in microseconds")
@@ -304,8 +315,9 @@ def main() -> None:
     table = Table(title="Bytes of memory for each offset")
     for column in ("a group's offsets of a topic", "follower", "leader"):
         table.add_column(column, justify="right")
-    for found in map(memory, MEMORY_OF):
-        table.add_row(f"{found.each:,}", *(f"{each:,.0f}" for each in found[1:]))
+    for found in (*map(memory, MEMORY_OF), *map(partial(memory, alone=True), ALONE_OF)):
+        name = f"{found.each:,}" + (", each alone" if found.is_alone else "")
+        table.add_row(name, f"{found.follower_bytes:,.0f}", f"{found.leader_bytes:,.0f}")
     console.print(table)
 
 

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from actors.coordinator.consumer.held import settled
-from actors.coordinator.consumer.model.group import STABLE, ConsumerGroup
+from actors.coordinator.consumer.model.group import ConsumerGroup
+from actors.coordinator.consumer.model.member import STABLE
 from actors.coordinator.consumer.model.state import consumer_groups
 from actors.coordinator.ground import partitions
 from actors.coordinator.ground.held import Settled

@@ -21,7 +21,7 @@ from actors.coordinator.classic.protocols import (
     subscribed_topics,
     winner,
 )
-from actors.coordinator.ground.alike import alike
+from actors.coordinator.ground.alike import SHARED_CHARS_MAX, alike, shared, shared_bytes, shared_text
 from actors.coordinator.ground.batching import Storm
 from actors.coordinator.ground.sparse import NONE, put
 from actors.ground.contract import Request, Token, new_tuple
@@ -130,7 +130,7 @@ class ClassicMember:
             body.protocols,
             assignment=b"",
         )
-        return cls(body.group_id, member_id, alike(value, None if other is None else other.value()))
+        return cls(body.group_id, member_id, kept_once(value, None if other is None else other.value()))
 
     def value(self) -> ClassicMemberValue:
         fields = (
@@ -162,6 +162,7 @@ class ClassicGroup:
 
     __slots__ = (
         "_storm",
+        "_supported",
         "changes",
         "current_state_timestamp_ms",
         "generation",
@@ -185,7 +186,6 @@ class ClassicGroup:
         "state",
         "static_members",
         "subscribed_topics",
-        "supported",
     )
 
     def __init__(self, group_id: str, now_ms: int) -> None:
@@ -199,15 +199,15 @@ class ClassicGroup:
         self.members: dict[str, ClassicMember] = {}
         self.static_members: Mapping[str, str] = NONE
         """group instance id -> member id."""
-        self.pending_joins: dict[str, tuple[str, str, str]] = {}
+        self.pending_joins: Mapping[str, tuple[str, str, str]] = NONE
         """C7: member ids handed out with MEMBER_ID_REQUIRED -> their session timers' keys."""
-        self.pending_syncs: dict[str, None] = {}
+        self.pending_syncs: Mapping[str, bool] = NONE
         """C16: who has not synced since the join phase completed, in order."""
         self.parked_joins = 0
         self.last_protocols: Protocols = ()
         """What the last member that rejoined offered: most likely the next one offers the same."""
-        self.supported: dict[str, int] = {}
-        """protocol name -> how many members offer it."""
+        self._supported: dict[str, int] | None = None
+        """What `supported` says; None while nobody asks, as nobody does of a group at rest."""
         self.subscribed_topics: frozenset[str] | None = None
         """What members had subscribed to when a join phase was last completed (O12); None: unknown."""
         self.initial_delay_ms = 0
@@ -255,6 +255,7 @@ class ClassicGroup:
     def move(self, step: Step, now_ms: int) -> None:
         assert (self.state, step) in TRANSITIONS, self.story(step)
         self.previous_state = self.state
+        self._supported = None
         self.state = TRANSITIONS[self.state, step]
         self.current_state_timestamp_ms = now_ms
 
@@ -286,7 +287,7 @@ class ClassicGroup:
             self.leader = member.member_id
         self.members[member.member_id] = member
         self._count(member.protocols, 1)
-        self.pending_joins.pop(member.member_id, None)
+        self.pending_joins = put(self.pending_joins, member.member_id, None)
 
     def remove(self, member: ClassicMember) -> None:
         """Let a member go; the leader is followed by any other (C14). Its requests are answered before."""
@@ -298,7 +299,7 @@ class ClassicGroup:
             self.static_members = put(self.static_members, member.group_instance_id, None)
         if self.leader == member.member_id:
             self.leader = next(iter(self.members), None)
-        self.pending_syncs.pop(member.member_id, None)
+        self.pending_syncs = put(self.pending_syncs, member.member_id, None)
 
     def replace(self, old: ClassicMember, new: ClassicMember) -> None:
         """C21: a static member came back under a new member id and keeps its role and its assignment."""
@@ -310,7 +311,7 @@ class ClassicGroup:
         if was_leader:
             self.leader = new.member_id
         if owes_sync:
-            self.pending_syncs[new.member_id] = None
+            self.pending_syncs = put(self.pending_syncs, new.member_id, True)
 
     def update(self, member: ClassicMember, protocols: Protocols) -> None:
         """Take what a member brings that has joined again."""
@@ -391,6 +392,15 @@ class ClassicGroup:
         size = len(self.members)
         return size in map(self.supported.get, offered) if size else bool(offered)
 
+    @property
+    def supported(self) -> Mapping[str, int]:
+        """protocol name -> how many members offer it."""
+        if self._supported is None:
+            self._supported = {}
+            for member in self.members.values():
+                self._count(member.protocols, 1)
+        return self._supported
+
     def select_protocol(self) -> str:
         """C15: each member votes for the first of its protocols that all support."""
         size = len(self.members)
@@ -418,10 +428,26 @@ class ClassicGroup:
         return topics
 
     def _count(self, protocols: Protocols, change: int) -> None:
-        supported = self.supported
+        supported = self._supported
+        if supported is None:
+            return
         for name in offered_names(protocols):
             count = supported.get(name, 0) + change
             if count:
                 supported[name] = count
             else:
                 del supported[name]
+
+
+def kept_once(value: ClassicMemberValue, other: ClassicMemberValue | None) -> ClassicMemberValue:
+    """Make a member's value of the objects that other members have, of its own group or of any."""
+    value = alike(value, other)
+    if value is other:
+        return value
+    instance_id, client_id, client_host, rebalance_ms, session_ms, protocols, assignment = value
+    if sum(len(name) + len(metadata) for name, metadata in protocols) <= SHARED_CHARS_MAX:
+        rebalance_ms, session_ms, protocols = shared((rebalance_ms, session_ms, protocols))
+    who = instance_id, shared_text(client_id), shared_text(client_host)
+    what = rebalance_ms, session_ms, protocols, shared_bytes(assignment)
+    kept: ClassicMemberValue = new_tuple(ClassicMemberValue, (*who, *what))
+    return kept

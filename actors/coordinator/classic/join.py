@@ -35,6 +35,7 @@ from actors.coordinator.classic.state import classic_groups
 from actors.coordinator.classic.store import generation_records
 from actors.coordinator.ground.batching import PAUSE_MS_MAX
 from actors.coordinator.ground.kind import hand_on
+from actors.coordinator.ground.sparse import put
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told.events import CLASSIC, MemberFenced, MemberJoined
 from actors.ground.contract import Record, Reply, Request, Result
@@ -152,7 +153,7 @@ def _hand_out_id(outcome: Outcome, group: ClassicGroup, request: Request, member
         _refuse_without_id(outcome, request, ErrorCode.group_max_size_reached)
         return
     key = (SESSION_TIMER, group.group_id, member_id)
-    group.pending_joins[member_id] = key
+    group.pending_joins = put(group.pending_joins, member_id, key)
     outcome.state.timers.schedule(key, outcome.now_ms + body.session_timeout_ms)
     answer = JoinGroupResponse(ErrorCode.member_id_required, member_id=member_id)
     outcome.answer(request.token, answer, group.group_id)

@@ -37,6 +37,7 @@ from actors.coordinator.ground.batching import (
     longest_ms,
     pause_ms,
 )
+from actors.coordinator.ground.sparse import NONE, put
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told import rebalances
 from actors.coordinator.told.events import CLASSIC, MemberExpired, MemberLeft
@@ -128,7 +129,7 @@ def prepare_rebalance(outcome: Outcome, group: ClassicGroup, cause: Cause) -> No
     timers = outcome.state.timers
     if group.state is COMPLETING_REBALANCE:
         _send_back_syncs(outcome, group)
-    group.pending_syncs.clear()
+    group.pending_syncs = NONE
     timers.cancel(group.sync_key)
     initial = group.state is EMPTY
     tell_began(outcome, group, cause)
@@ -225,7 +226,7 @@ def complete_join(outcome: Outcome, group: ClassicGroup) -> None:
         return
     group.generation += 1
     group.slowest_return_ms = 0
-    group.pending_syncs.clear()
+    group.pending_syncs = NONE
     if group.members:
         _begin_sync_phase(outcome, group)
         return
@@ -244,7 +245,7 @@ def _begin_sync_phase(outcome: Outcome, group: ClassicGroup) -> None:
         outcome.answer(group.take_join(member), joined(group, member), group.group_id)
         member.is_new = False
         arm_session(outcome, member)
-        group.pending_syncs[member.member_id] = None
+        group.pending_syncs = put(group.pending_syncs, member.member_id, True)
     outcome.state.timers.schedule(group.sync_key, outcome.now_ms + group.rebalance_timeout_ms)
 
 
@@ -287,7 +288,8 @@ def drop_pending(
     outcome: Outcome, group: ClassicGroup, member_id: str, cause: Cause, gone: type[Gone] = MemberLeft
 ) -> None:
     """Forget a member id that was handed out and not used."""
-    outcome.state.timers.cancel(group.pending_joins.pop(member_id))
+    outcome.state.timers.cancel(group.pending_joins[member_id])
+    group.pending_joins = put(group.pending_joins, member_id, None)
     tell_gone(outcome, group, gone, cause._replace(member_id=member_id))
 
 

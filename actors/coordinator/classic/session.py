@@ -17,7 +17,9 @@ from actors.coordinator.classic.history import move
 from actors.coordinator.classic.outcome import Outcome
 from actors.coordinator.classic.rebalance import arm_session, end_rebalance
 from actors.coordinator.classic.state import classic_groups
+from actors.coordinator.ground.alike import shared_bytes
 from actors.coordinator.ground.kind import hand_on
+from actors.coordinator.ground.sparse import put
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told.events import CLASSIC
 from actors.ground.contract import Request, Result, answered, new_tuple
@@ -79,7 +81,7 @@ def sync_group(state: ShardState, request: Request, now_ms: int) -> Result:
     if group.state is PREPARING_REBALANCE:
         raise GroupError(ErrorCode.rebalance_in_progress)
     outcome = Outcome(state, now_ms)
-    group.pending_syncs.pop(member.member_id, None)
+    group.pending_syncs = put(group.pending_syncs, member.member_id, None)
     if group.state is STABLE:
         outcome.answer(request.token, _synced(group, member), group.group_id)
     else:
@@ -109,7 +111,7 @@ def _stabilise(outcome: Outcome, group: ClassicGroup, body: SyncGroupRequest) ->
     assignments = dict(body.assignments)
     move(outcome, group, Step.LEADER_SYNCED)
     for member in group.members.values():
-        member.assignment = assignments.get(member.member_id, b"")
+        member.assignment = shared_bytes(assignments.get(member.member_id, b""))
         if member.sync_token is not None:
             outcome.answer(member.sync_token, _synced(group, member), group.group_id)
             member.sync_token = None

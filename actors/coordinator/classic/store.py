@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from actors.coordinator.classic.group import EMPTY, STABLE, ClassicGroup, ClassicMember
+from actors.coordinator.classic.group import EMPTY, STABLE, ClassicGroup, ClassicMember, kept_once
 from actors.coordinator.classic.state import StoredClassicGroup, stored_groups
-from actors.coordinator.ground.alike import alike
 from actors.coordinator.ground.state import ShardState
 from actors.ground.contract import Key, Record, Value
 from actors.ground.records import (
@@ -49,7 +48,7 @@ def apply_member(state: ShardState, key: Key, value: Any) -> Value | None:
         stored = stored_groups(state)[group_id] = StoredClassicGroup()
     replaced = stored.members.get(member_id)
     other = stored.members[next(reversed(stored.members))] if stored.members else None
-    stored.members[member_id] = alike(value, other)
+    stored.members[member_id] = kept_once(value, other)
     return replaced
 
 

@@ -18,13 +18,14 @@ from actors.coordinator.consumer.leave import rebalance_over, session_over
 from actors.coordinator.consumer.migration.repair import is_consumer_group
 from actors.coordinator.consumer.model import apply as consumer_apply
 from actors.coordinator.consumer.model import group_settings
-from actors.coordinator.consumer.model.group import (
+from actors.coordinator.consumer.model.group import REGEX_TIMER, ConsumerGroup
+from actors.coordinator.consumer.model.member import (
     REBALANCE_TIMER,
-    REGEX_TIMER,
     SESSION_TIMER,
     UNREVOKED_PARTITIONS,
-    ConsumerGroup,
     ConsumerMember,
+    rebalance_key,
+    session_key,
 )
 from actors.coordinator.consumer.model.state import consumer_groups
 from actors.coordinator.consumer.regexes import (
@@ -68,15 +69,16 @@ def _armed(state: ShardState, now_ms: int) -> Iterator[Result]:
 def _arm(
     state: ShardState, group: ConsumerGroup, member_id: str, member: ConsumerMember, now_ms: int
 ) -> None:
-    if member.metadata is None:
+    terms, standing = member.terms, member.standing
+    if terms is None:
         return
-    classic = member.metadata.classic
+    classic = terms.classic
     timeout_ms = classic[0] if classic else group_settings.of(state, group.group_id).session_timeout_ms
-    state.timers.schedule(member.session_key, now_ms + timeout_ms)
-    current = member.current
-    if classic is None and current is not None and current.state == UNREVOKED_PARTITIONS:
-        group.start_revoking(member_id, current.member_epoch)
-        state.timers.schedule(member.rebalance_key, now_ms + member.metadata.rebalance_timeout_ms)
+    state.timers.schedule(session_key(group.group_id, member_id), now_ms + timeout_ms)
+    if classic is None and standing is not None and standing.state == UNREVOKED_PARTITIONS:
+        group.start_revoking(member_id, standing.member_epoch)
+        key = rebalance_key(group.group_id, member_id)
+        state.timers.schedule(key, now_ms + terms.rebalance_timeout_ms)
 
 
 AREA = Area(

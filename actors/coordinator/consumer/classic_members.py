@@ -33,14 +33,16 @@ from actors.coordinator.consumer.migration.repair import repair
 from actors.coordinator.consumer.migration.timers import JOIN_TIMER, SYNC_TIMER, join_key, sync_key
 from actors.coordinator.consumer.migration.upgrade import with_ids
 from actors.coordinator.consumer.model import group_settings
-from actors.coordinator.consumer.model.group import (
-    NOT_JOINED,
+from actors.coordinator.consumer.model.group import NOT_JOINED, ConsumerGroup
+from actors.coordinator.consumer.model.member import (
+    NO_STANDING,
     SESSION_TIMER,
     STABLE,
     UNRELEASED_PARTITIONS,
     UNREVOKED_PARTITIONS,
-    ConsumerGroup,
     ConsumerMember,
+    Terms,
+    session_key,
 )
 from actors.coordinator.consumer.model.metadata import metadata_hash, regex_topics_of
 from actors.coordinator.consumer.model.state import consumer_groups
@@ -52,7 +54,6 @@ from actors.coordinator.ground.partitions import EMPTY, difference, unpack
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told.consumer_events import CAUSE_MEMBER_LEFT
 from actors.ground.contract import NOTHING, Reply, Request, Result
-from actors.ground.records import ConsumerMemberValue
 from actors.protocol import api_keys
 from actors.protocol.consumer_protocol import Subscription, read_subscription
 from actors.protocol.errors import GroupError, MalformedRequest
@@ -132,7 +133,7 @@ def _supports(group: ConsumerGroup, body: JoinGroupRequest) -> bool:
     lists twice counts twice, and so drops out, as in a classic group (C6)."""
     if body.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return False
-    offers = [m.metadata.classic[1] for m in group.members.values() if m.metadata and m.metadata.classic]
+    offers = [m.terms.classic[1] for m in group.members.values() if m.terms and m.terms.classic]
     times = Counter(name for protocols in offers for name, _ in protocols)
     return any(times[name] == len(offers) for name, _ in body.protocols)
 
@@ -204,7 +205,7 @@ def _last_consumer_member(decision: Decision, instance_id: str | None) -> str | 
     if instance_id is None:
         return None
     static_id = decision.group.static_member_id(instance_id)
-    if static_id is None or _metadata(decision.group.members[static_id]).classic is not None:
+    if static_id is None or _terms(decision.group.members[static_id]).classic is not None:
         return None
     return static_id if is_due(decision.state, decision.group, (static_id,), joining=1) else None
 
@@ -239,9 +240,9 @@ def _join_and_downgrade(decision: Decision, request: Request, replaced_id: str) 
 
 def _is_reconciled(group: ConsumerGroup, without_id: str) -> bool:
     epoch = group.assignment_epoch
-    others = (member.current for member_id, member in group.members.items() if member_id != without_id)
+    others = (member.standing for member_id, member in group.members.items() if member_id != without_id)
     return group.group_epoch == epoch and all(
-        current is None or (current.state == STABLE and current.member_epoch == epoch) for current in others
+        each is None or (each.state == STABLE and each.member_epoch == epoch) for each in others
     )
 
 
@@ -272,7 +273,8 @@ def sync_group(state: ShardState, request: Request, now_ms: int) -> Result:
         _expect_join(state, group, body.member_id, member, now_ms)
         raise GroupError(ErrorCode.rebalance_in_progress)
     state.timers.cancel(sync_key(group.group_id, body.member_id))
-    state.timers.schedule(member.session_key, now_ms + session_timeout_ms)
+    key = session_key(group.group_id, body.member_id)
+    state.timers.schedule(key, now_ms + session_timeout_ms)
     assignment = assignment_bytes(current.assigned, metadata, state.image)
     return _told(request, SyncGroupResponse(NO_ERROR, body.protocol_type, body.protocol_name, assignment))
 
@@ -282,9 +284,10 @@ def heartbeat(state: ShardState, request: Request, now_ms: int) -> Result:
     body: HeartbeatRequest = request.body
     group = consumer_groups(state)[body.group_id]
     member = _find_classic(group, body.member_id, body.group_instance_id)
-    if body.generation_id != (member.current or NOT_JOINED).member_epoch:
+    if body.generation_id != (member.standing or NO_STANDING).member_epoch:
         raise GroupError(ErrorCode.illegal_generation)
-    state.timers.schedule(member.session_key, now_ms + _classic_part(member)[0])
+    key = session_key(group.group_id, body.member_id)
+    state.timers.schedule(key, now_ms + _classic_part(member)[0])
     if not _must_rejoin(state, group, member, now_ms):
         return _told(request, _ALIVE)
     _expect_join(state, group, body.member_id, member, now_ms)
@@ -312,7 +315,7 @@ def _waits(group: ConsumerGroup, member: ConsumerMember) -> bool:
 def _is_forgotten(state: ShardState, group: ConsumerGroup, now_ms: int) -> bool:
     """Whether a new target is due and only a JoinGroup will make it: no member heartbeats with the consumer
     protocol. (In Kafka the partitions of a member that left such a group, and new ones, stay unread.)"""
-    if any(m.metadata is not None and m.metadata.classic is None for m in group.members.values()):
+    if any(m.terms is not None and m.terms.classic is None for m in group.members.values()):
         return False
     if group.group_epoch > group.assignment_epoch:
         return is_interval_over(state, group, now_ms)
@@ -328,12 +331,12 @@ def _expect_join(
 ) -> None:
     key = join_key(group.group_id, member_id)
     if key not in state.timers:
-        state.timers.schedule(key, now_ms + _metadata(member).rebalance_timeout_ms)
+        state.timers.schedule(key, now_ms + _terms(member).rebalance_timeout_ms)
 
 
 def _find_classic(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
     member = _find(group, member_id, instance_id)
-    if _metadata(member).classic is None:
+    if _terms(member).classic is None:
         raise GroupError(ErrorCode.unknown_member_id)
     return member
 
@@ -347,13 +350,13 @@ def _find(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Cons
     return member
 
 
-def _metadata(member: ConsumerMember) -> ConsumerMemberValue:
-    assert member.metadata is not None
-    return member.metadata
+def _terms(member: ConsumerMember) -> Terms:
+    assert member.terms is not None
+    return member.terms
 
 
 def _classic_part(member: ConsumerMember) -> tuple[int, tuple[tuple[str, bytes], ...]]:
-    classic = _metadata(member).classic
+    classic = _terms(member).classic
     assert classic is not None
     return classic
 
@@ -399,7 +402,7 @@ def _leaving_id(group: ConsumerGroup, leaving: LeavingMember) -> str:
 def _on_timer(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
     group, member_id = consumer_groups(state).get(str(key[1])), str(key[2])
     member = None if group is None else group.member(member_id)
-    if group is None or member is None or _metadata(member).classic is None:
+    if group is None or member is None or _terms(member).classic is None:
         return NOTHING
     cause = "did not join in time" if key[0] == JOIN_TIMER else "did not sync in time"
     return remove_members(state, group, (member_id,), cause, now_ms)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.coordinator.consumer.model.group import NOT_JOINED, ConsumerGroup, ConsumerMember
+from actors.coordinator.consumer.model.group import NOT_JOINED, ConsumerGroup
+from actors.coordinator.consumer.model.member import ConsumerMember
 from actors.coordinator.consumer.model.metadata import RegexTopics, regex_topics_of
 from actors.coordinator.ground import regex
 from actors.coordinator.ground.state import ShardState

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from actors.coordinator.consumer.model.group import (
-    NOT_JOINED,
+from actors.coordinator.consumer.model.group import NOT_JOINED, ConsumerGroup
+from actors.coordinator.consumer.model.member import (
     UNRELEASED_PARTITIONS,
     UNREVOKED_PARTITIONS,
-    ConsumerGroup,
     ConsumerMember,
+    rebalance_key,
+    session_key,
 )
 from actors.coordinator.consumer.model.state import consumer_groups, kept
 from actors.coordinator.consumer.target import due_in_ms
@@ -70,12 +71,13 @@ def _unreconciled(state: ShardState, group: ConsumerGroup) -> Iterator[tuple[int
     """Members that do not have what the target gives them, with their place: who holds others up is first."""
     for member_id, member in group.members.items():
         current = member.current or NOT_JOINED
-        if member.metadata is None:
+        if member.terms is None:
             continue
-        session_ms = state.timers.deadline_ms(member.session_key)
+        session_ms = state.timers.deadline_ms(session_key(group.group_id, member_id))
         if current.state == UNREVOKED_PARTITIONS:
             number = count(current.pending_revocation)
-            ends = [each for each in (state.timers.deadline_ms(member.rebalance_key), session_ms) if each]
+            revoked_ms = state.timers.deadline_ms(rebalance_key(group.group_id, member_id))
+            ends = [each for each in (revoked_ms, session_ms) if each]
             what = f"given up the {number} partitions it has to"
             yield 0, _waited(member_id, member, what, min(ends, default=None))
         elif current.member_epoch < group.assignment_epoch:
@@ -85,7 +87,5 @@ def _unreconciled(state: ShardState, group: ConsumerGroup) -> Iterator[tuple[int
 
 
 def _waited(member_id: str, member: ConsumerMember, what: str, deadline_ms: int | None) -> Waited:
-    metadata = member.metadata
-    assert metadata is not None
-    client = metadata.instance_id, metadata.client_id, metadata.client_host
+    client = member.instance_id, member.client_id, member.client_host
     return Waited(member_id, *client, what, deadline_ms)

@@ -22,14 +22,14 @@ from actors.coordinator.consumer.members import (
 )
 from actors.coordinator.consumer.migration.upgrade import take_over
 from actors.coordinator.consumer.model import group_settings
-from actors.coordinator.consumer.model.group import (
-    FIRST_EPOCH,
+from actors.coordinator.consumer.model.group import FIRST_EPOCH, ConsumerGroup
+from actors.coordinator.consumer.model.member import (
     REBALANCE_TIMER,
     SESSION_TIMER,
     STABLE,
     UNRELEASED_PARTITIONS,
     UNREVOKED_PARTITIONS,
-    ConsumerGroup,
+    ConsumerMember,
 )
 from actors.coordinator.consumer.model.metadata import metadata_hash, subscribed_topic_ids, topic_ids
 from actors.coordinator.consumer.model.reconcile import Goal, reconcile
@@ -113,14 +113,16 @@ def decide(decision: Decision) -> None:
 
 
 def is_as_checked(
-    state: ShardState, group: ConsumerGroup, metadata: ConsumerMemberValue, instance_id: str | None
+    state: ShardState, group: ConsumerGroup, member: ConsumerMember, instance_id: str | None
 ) -> bool:
     """Whether the group has been looked at with the present image, and the member is one of KIP-848 that
     gives its own instance id or none. What answers a steady heartbeat and what holds its answer both ask."""
+    terms = member.terms
     return (
         group.checked_image_version == state.image.version
-        and metadata.classic is None
-        and (instance_id is None or instance_id == metadata.instance_id)
+        and terms is not None
+        and terms.classic is None
+        and (instance_id is None or instance_id == member.instance_id)
     )
 
 
@@ -132,22 +134,22 @@ def steady(state: ShardState, group: ConsumerGroup, request: Request, now_ms: in
     member = group.members.get(member_id)
     if member is None or body[_TOLD] != _NOTHING_NEW:
         return None
-    current, metadata = member.current, member.metadata
-    if current is None or metadata is None:
+    standing = member.standing
+    if standing is None:
         return None
-    if not (current[0] == epoch == group.group_epoch == group.assignment_epoch and current[2] == STABLE):
+    if not (standing[0] == epoch == group.group_epoch == group.assignment_epoch and standing[2] == STABLE):
         return None
     if (
-        client_host != metadata.client_host
-        or client_id != metadata.client_id
+        client_host != member.client_host
+        or client_id != member.client_id
         or epoch <= 0
-        or not is_as_checked(state, group, metadata, instance_id)
+        or not is_as_checked(state, group, member, instance_id)
     ):
         return None
     session_timeout_ms, interval_ms, _ = group.settings
     if interval_ms < state.of[CONSUMER].interval_floor_ms:
         interval_ms = group_settings.told_interval_ms(state, group.settings)
-    state.timers.schedule(member.session_key, now_ms + session_timeout_ms)
+    state.timers.schedule((SESSION_TIMER, group_id, member_id), now_ms + session_timeout_ms)
     # Made anew: that takes 0.1 us, and the kept ones of all members would weigh 100 bytes each.
     answer: ConsumerGroupHeartbeatResponse = new_tuple(
         ConsumerGroupHeartbeatResponse, (NO_ERROR, None, member_id, epoch, interval_ms, None)
@@ -186,9 +188,9 @@ def _update_member(decision: Decision) -> None:
 
 def _topic_ids(decision: Decision) -> frozenset[bytes]:
     key = decision.metadata.subscribed_topic_names, decision.metadata.subscribed_topic_regex
-    shared = decision.group.subscriptions.get(key)
-    if shared is not None:
-        return subscribed_topic_ids(shared, decision.regex_topics, decision.state.image)
+    known = decision.group.subscription(key)
+    if known is not None:
+        return subscribed_topic_ids(known, decision.regex_topics, decision.state.image)
     return topic_ids((*key[0], *decision.regex_topics.get(key[1], ())), decision.state.image)
 
 
@@ -200,7 +202,7 @@ def _update_epoch(decision: Decision) -> None:
     key = decision.metadata.subscribed_topic_names, decision.metadata.subscribed_topic_regex
     changed = decision.names_changed or decision.regex_resolved
     topics_may_differ = group.checked_image_version != image.version or (
-        changed and (key not in group.subscriptions or decision.previous is not NEW_MEMBER)
+        changed and (group.subscription(key) is None or decision.previous is not NEW_MEMBER)
     )
     cause = None
     if changed:

@@ -12,12 +12,9 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.consumer.heartbeat import WAITING_HEARTBEAT_INTERVAL_MS, is_as_checked, steady
-from actors.coordinator.consumer.model.group import (
-    SESSION_TIMER,
-    STABLE,
-    UNRELEASED_PARTITIONS,
-    ConsumerGroup,
-)
+from actors.coordinator.consumer.model.group import ConsumerGroup
+from actors.coordinator.consumer.model.member import STABLE, UNRELEASED_PARTITIONS, ConsumerMember
+from actors.coordinator.consumer.model.member import session_key as session_key_of
 from actors.coordinator.consumer.model.state import consumer_groups
 from actors.coordinator.consumer.target import is_interval_over
 from actors.coordinator.ground import partitions
@@ -31,7 +28,7 @@ from actors.coordinator.ground.held import (
 )
 from actors.coordinator.ground.state import ShardState
 from actors.ground.contract import Request
-from actors.ground.records import CurrentAssignmentValue, TopicPartitions
+from actors.ground.records import TopicPartitions
 from actors.protocol.messages import ConsumerGroupHeartbeatRequest
 
 
@@ -42,32 +39,30 @@ def settled(
     body: ConsumerGroupHeartbeatRequest = request.body
     group = consumer_groups(state).get(body.group_id)
     member = None if group is None else group.members.get(body.member_id)
-    if group is None or member is None or member.metadata is None or member.current is None:
+    if group is None or member is None or member.standing is None:
         return None
-    metadata, current, epoch = member.metadata, member.current, body.member_epoch
-    is_joining = epoch == 0 and metadata.instance_id is None
+    standing, epoch = member.standing, body.member_epoch
+    is_joining = epoch == 0 and member.instance_id is None
     if (
-        current.member_epoch != group.assignment_epoch
-        or not (is_joining or 0 < epoch == current.member_epoch)
-        or not is_as_checked(state, group, metadata, body.instance_id)
+        standing.member_epoch != group.assignment_epoch
+        or not (is_joining or 0 < epoch == standing.member_epoch)
+        or not is_as_checked(state, group, member, body.instance_id)
         or (group.group_epoch > group.assignment_epoch and is_interval_over(state, group, now_ms))
-        or current.assigned != (owned or partitions.EMPTY)
+        or member.assigned != (owned or partitions.EMPTY)
     ):
         return None
-    waits = current.state == UNRELEASED_PARTITIONS
+    waits = standing.state == UNRELEASED_PARTITIONS
     if waits:
-        if not _is_withheld(group, current, member.target):
+        if not _is_withheld(group, member):
             return None
-    elif current.state != STABLE or is_joining:
+    elif standing.state != STABLE or is_joining:
         return None
     return Settled(group.settings.session_timeout_ms, waits)
 
 
-def _is_withheld(
-    group: ConsumerGroup, current: CurrentAssignmentValue, target: TopicPartitions | None
-) -> bool:
+def _is_withheld(group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Whether others hold all that the member still has to get."""
-    for topic_id, packed in partitions.difference(target or partitions.EMPTY, current.assigned):
+    for topic_id, packed in partitions.difference(member.target or partitions.EMPTY, member.assigned):
         if not all(group.is_held(topic_id, partition) for partition in partitions.unpack(packed)):
             return False
     return True
@@ -110,7 +105,7 @@ def hold_ms(request: Request, found: Settled, beats: Beats) -> int:
 
 def session_key(request: Request) -> Hashable:
     body: ConsumerGroupHeartbeatRequest = request.body
-    return SESSION_TIMER, body.group_id, body.member_id
+    return session_key_of(body.group_id, body.member_id)
 
 
 def repeats(state: ShardState, request: Request, now_ms: int) -> int | None:

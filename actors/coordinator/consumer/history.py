@@ -12,7 +12,8 @@ from typing import Any
 
 from actors.coordinator.consumer.decision import NEW_MEMBER, Decision
 from actors.coordinator.consumer.model import group_settings
-from actors.coordinator.consumer.model.group import NOT_JOINED, STABLE, UNREVOKED_PARTITIONS, ConsumerGroup
+from actors.coordinator.consumer.model.group import ConsumerGroup
+from actors.coordinator.consumer.model.member import NO_STANDING, STABLE, UNREVOKED_PARTITIONS
 from actors.coordinator.ground.partitions import EMPTY
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told import rebalances
@@ -100,9 +101,8 @@ def _gone(
 ) -> Any:
     """The event of a member that is gone. `why`: the cause and its rule."""
     member = group.members[member_id]
-    metadata, epoch = member.metadata, (member.current or NOT_JOINED).member_epoch
-    assert metadata is not None
-    client = metadata.instance_id, metadata.client_id, metadata.client_host
+    epoch = (member.standing or NO_STANDING).member_epoch
+    client = member.instance_id, member.client_id, member.client_host
     named = now_ms, group.group_id, CONSUMER, group.group_epoch, member_id
     return kind(*named, *client, epoch, *why, None, group.size)
 
@@ -127,9 +127,8 @@ def bumped_by_removal(
     once."""
     size = group.size - len(gone)
     rise = bump(now_ms, group, group.group_epoch + 1, (cause, gone[0]), size)
-    metadata = group.members[gone[0]].metadata
-    assert metadata is not None
-    events = bumped(state, group, rise, (metadata.client_id, metadata.client_host))
+    first = group.members[gone[0]]
+    events = bumped(state, group, rise, (first.client_id, first.client_host))
     if size == 0:
         rebalance = rebalances.of(state, group.group_id, CONSUMER)
         moves = consumer_moves(rebalance.before, {}, state.image)

@@ -13,14 +13,13 @@ from actors.coordinator.consumer.members import find_group, find_static, member_
 from actors.coordinator.consumer.migration import timers as migration_timers
 from actors.coordinator.consumer.migration.downgrade import classic_twin, is_due, take_over
 from actors.coordinator.consumer.model import assignment_epochs
-from actors.coordinator.consumer.model.group import (
-    LEAVE_STATIC_EPOCH,
-    NEVER_MS,
-    NOT_JOINED,
+from actors.coordinator.consumer.model.group import LEAVE_STATIC_EPOCH, NEVER_MS, NOT_JOINED, ConsumerGroup
+from actors.coordinator.consumer.model.member import (
     UNREVOKED_PARTITIONS,
-    ConsumerGroup,
     ConsumerMember,
     Subscription,
+    rebalance_key,
+    session_key,
 )
 from actors.coordinator.consumer.model.metadata import metadata_hash, regex_topics_of
 from actors.coordinator.consumer.model.state import consumer_groups
@@ -76,7 +75,7 @@ def _leave_for_a_while(
 ) -> Result:
     """M20: the member keeps target and assignment until its session ends. Kafka leaves it in the state it
     was in (KAFKA-20641); with nothing left to revoke it is STABLE."""
-    state.timers.cancel(member.rebalance_key)
+    state.timers.cancel(rebalance_key(group.group_id, member_id))
     group.stop_revoking(member_id)
     current = member.current or NOT_JOINED
     left = assignment_epochs.reset(assignment_epochs.released(current, LEAVE_STATIC_EPOCH))
@@ -135,10 +134,8 @@ def _subscriptions_without(group: ConsumerGroup, gone: Sequence[str]) -> list[Su
 
 
 def drop_timers(state: ShardState, group: ConsumerGroup, member_id: str) -> None:
-    member = group.members.get(member_id)
-    if member is not None:
-        state.timers.cancel(member.session_key)
-        state.timers.cancel(member.rebalance_key)
+    state.timers.cancel(session_key(group.group_id, member_id))
+    state.timers.cancel(rebalance_key(group.group_id, member_id))
     migration_timers.cancel(state, group.group_id, member_id)
     group.stop_revoking(member_id)
 
@@ -155,9 +152,9 @@ def rebalance_over(state: ShardState, key: tuple[object, ...], now_ms: int) -> R
     """M16, A14: a member that has not revoked in time is removed, if it still is where it was."""
     group, member_id = consumer_groups(state).get(str(key[1])), str(key[2])
     member = None if group is None else group.member(member_id)
-    if group is None or member is None or member.current is None:
+    if group is None or member is None or member.standing is None:
         return NOTHING
     epoch = group.stop_revoking(member_id)
-    if member.current.state != UNREVOKED_PARTITIONS or member.current.member_epoch != epoch:
+    if member.standing.state != UNREVOKED_PARTITIONS or member.standing.member_epoch != epoch:
         return NOTHING
     return remove_members(state, group, (member_id,), CAUSE_REBALANCE_TIMEOUT, now_ms)

@@ -9,12 +9,8 @@ from actors.coordinator.classic.state import classic_groups
 from actors.coordinator.consumer.decision import Decision
 from actors.coordinator.consumer.migration.upgrade import upgraded
 from actors.coordinator.consumer.model import assignment_epochs
-from actors.coordinator.consumer.model.group import (
-    LEAVE_STATIC_EPOCH,
-    NOT_JOINED,
-    ConsumerGroup,
-    ConsumerMember,
-)
+from actors.coordinator.consumer.model.group import LEAVE_STATIC_EPOCH, NOT_JOINED, ConsumerGroup
+from actors.coordinator.consumer.model.member import ConsumerMember
 from actors.coordinator.consumer.model.state import consumer_groups
 from actors.coordinator.ground import partitions
 from actors.coordinator.ground.kind import hand_on
@@ -117,8 +113,8 @@ def join_static(decision: Decision, instance_id: str) -> None:
         return
     member = group.members[static_id]
     current = member.current or NOT_JOINED
-    assert member.metadata is not None
-    both_new = decision.classic is None and member.metadata.classic is None
+    assert member.terms is not None
+    both_new = decision.classic is None and member.terms.classic is None
     if both_new and current.member_epoch != LEAVE_STATIC_EPOCH:
         raise GroupError(
             ErrorCode.unreleased_instance_id,
@@ -150,10 +146,10 @@ def member_tombstones(group_id: str, member_id: str) -> list[Record]:
 
 def speak_as(decision: Decision, member: ConsumerMember) -> None:
     """Take the request as the member's own."""
-    assert member.metadata is not None
+    metadata = member.metadata
+    assert metadata is not None
     decision.stored = member
-    decision.previous = member.metadata
-    decision.metadata = member.metadata
+    decision.previous = decision.metadata = metadata
     decision.current = member.current or NOT_JOINED
     decision.target = member.target
 

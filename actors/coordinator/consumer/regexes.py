@@ -14,7 +14,8 @@ from typing import Any
 
 from actors.coordinator.consumer.decision import NEW_MEMBER, Decision
 from actors.coordinator.consumer.history import bump, bumped
-from actors.coordinator.consumer.model.group import REGEX_TIMER, ConsumerGroup, Subscription
+from actors.coordinator.consumer.model.group import REGEX_TIMER, ConsumerGroup
+from actors.coordinator.consumer.model.member import Subscription
 from actors.coordinator.consumer.model.metadata import metadata_hash
 from actors.coordinator.consumer.model.state import consumer_groups, kept
 from actors.coordinator.consumer.model.volatile import Asker, Resolution

@@ -15,7 +15,8 @@ from actors.assignors.group import Group
 from actors.assignors.lists import GroupLists
 from actors.assignors.spec import MemberSpec
 from actors.coordinator.consumer.decision import Decision
-from actors.coordinator.consumer.model.group import NO_IMAGE_VERSION, ConsumerGroup, ConsumerMember
+from actors.coordinator.consumer.model.group import NO_IMAGE_VERSION, ConsumerGroup
+from actors.coordinator.consumer.model.member import ConsumerMember
 from actors.coordinator.consumer.model.metadata import RegexTopics, subscribed_topic_ids
 from actors.coordinator.ground import partitions
 from actors.ground.image import MetadataImage
@@ -88,7 +89,9 @@ class TargetArrays:
     def _topic_ids_of(self, group: ConsumerGroup, key: _Key, image: MetadataImage) -> frozenset[bytes]:
         found = self._topic_ids.get(key)
         if found is None:
-            found = subscribed_topic_ids(group.subscriptions[key], self._regex_topics, image)
+            subscription = group.subscription(key)
+            assert subscription is not None
+            found = subscribed_topic_ids(subscription, self._regex_topics, image)
             self._topic_ids[key] = found
         return found
 
@@ -145,7 +148,7 @@ def _others(decision: Decision) -> Iterator[MemberSpec]:
     """All members but the one that the decision is about, and the one that it replaces."""
     group, image = decision.group, decision.state.image
     for member_id, member in group.members.items():
-        if member.metadata is not None and member_id not in (decision.member_id, decision.replaced_id):
+        if member.terms is not None and member_id not in (decision.member_id, decision.replaced_id):
             assert member.subscription is not None
             yield _spec(
                 member_id, member, subscribed_topic_ids(member.subscription, decision.regex_topics, image)
@@ -153,10 +156,9 @@ def _others(decision: Decision) -> Iterator[MemberSpec]:
 
 
 def _spec(member_id: str, member: ConsumerMember, topic_ids: frozenset[bytes]) -> MemberSpec:
-    metadata = member.metadata
-    assert metadata is not None
+    assert member.terms is not None
     target = partitions.EMPTY if member.target is None else member.target
-    return MemberSpec(member_id, metadata.instance_id, topic_ids, target, metadata.rack_id)
+    return MemberSpec(member_id, member.instance_id, topic_ids, target, member.terms.rack_id)
 
 
 def _subject(decision: Decision) -> MemberSpec:

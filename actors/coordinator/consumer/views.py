@@ -10,7 +10,8 @@ from kio.schema.errors import ErrorCode
 from actors.coordinator.consumer.leave import drop_timers
 from actors.coordinator.consumer.members import find_group, unknown_member
 from actors.coordinator.consumer.model.assignment_epochs import of_topic
-from actors.coordinator.consumer.model.group import NOT_JOINED, ConsumerGroup, ConsumerMember
+from actors.coordinator.consumer.model.group import NOT_JOINED, ConsumerGroup
+from actors.coordinator.consumer.model.member import NO_STANDING, ConsumerMember
 from actors.coordinator.consumer.model.metadata import regex_topics_of
 from actors.coordinator.consumer.model.state import consumer_groups
 from actors.coordinator.consumer.regexes import forget_regexes, subscribed_names
@@ -74,14 +75,14 @@ def validate_commit(state: ShardState, request: Request, now_ms: int) -> None:
     member = group.member(body.member_id)
     if member is None:
         raise unknown_member(body.group_id, body.member_id)
-    assert member.metadata is not None
-    if request.api_version < MEMBER_EPOCH_VERSION and member.metadata.classic is None:
+    assert member.terms is not None
+    if request.api_version < MEMBER_EPOCH_VERSION and member.terms.classic is None:
         raise GroupError(
             ErrorCode.unsupported_version,
             f"OffsetCommit version {MEMBER_EPOCH_VERSION} or above must be used by members using the modern"
             " group protocol",
         )
-    if epoch < (member.current or NOT_JOINED).member_epoch:
+    if epoch < (member.standing or NO_STANDING).member_epoch:
         _check_assignment_epochs(state, member, body)
     else:
         _check_epoch(member, epoch)
@@ -120,7 +121,7 @@ def validate_fetch(state: ShardState, group_id: str, member_id: str | None, memb
 
 
 def _check_epoch(member: ConsumerMember, sent: int) -> None:
-    known = (member.current or NOT_JOINED).member_epoch
+    known = (member.standing or NO_STANDING).member_epoch
     if sent == known:
         return
     raise _stale(member, f"Expected member epoch {known} but was {sent}.")
@@ -143,8 +144,8 @@ def _check_assignment_epochs(state: ShardState, member: ConsumerMember, body: Of
 
 
 def _stale(member: ConsumerMember, message: str) -> GroupError:
-    assert member.metadata is not None
-    code = ErrorCode.stale_member_epoch if member.metadata.classic is None else ErrorCode.illegal_generation
+    assert member.terms is not None
+    code = ErrorCode.stale_member_epoch if member.terms.classic is None else ErrorCode.illegal_generation
     return GroupError(code, message)
 
 
@@ -195,9 +196,9 @@ def described(state: ShardState, group_id: str) -> Generator[Result, None, Descr
         members=(),
     )
     seen = [
-        (member_id, member.metadata, member.current or NOT_JOINED, member.target or EMPTY)
+        (member_id, metadata, member.current or NOT_JOINED, member.target or EMPTY)
         for member_id, member in group.members.items()
-        if member.metadata is not None
+        if (metadata := member.metadata) is not None
     ]
     members: list[DescribedConsumerMember] = []
     for some in sliced(seen):

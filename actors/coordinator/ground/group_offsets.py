@@ -2,9 +2,10 @@
 
 Most are kept in the blocks that commits bring: rows of 16 bytes, with what is the same for all of them beside
 (see `OffsetRows`). A member commits the same partitions again and again, so its new block takes the place of
-the one before, whatever its size. What does not fit is kept one by one, as `OffsetCommitValue`: offsets with
-metadata, and partitions that are committed alone. No partition is kept twice. How an offset is kept says
-nothing about it: it depends on the order of commits since the last start, and replicas differ in it.
+the one before, whatever its size. The others are kept one by one: partitions that are committed alone in
+rows with a time of their own (`alone_offsets`), and what does not fit there, offsets with metadata above all,
+as `OffsetCommitValue`. No partition is kept twice. How an offset is kept says nothing about it: it depends on
+the order of commits since the last start, and replicas differ in it.
 
 Blocks are never changed, only replaced. So to remember what a commit replaces is to keep the tuple of a
 topic's blocks; it undoes the commit, and it is what a snapshot takes that began before it.
@@ -18,6 +19,8 @@ from itertools import chain, repeat
 from sys import intern
 from typing import Any, Final, NamedTuple
 
+from actors.coordinator.ground import alone_offsets
+from actors.coordinator.ground.alone_offsets import Alone, row_of, value_of
 from actors.ground.contract import new_tuple
 from actors.ground.records import OffsetCommitValue, OffsetRows, Position
 from actors.protocol.offset_rows import (
@@ -38,8 +41,9 @@ Blocks = tuple[OffsetRows, ...]
 _ROW: Final = struct.Struct(">iqi")
 _PARTITION: Final = struct.Struct(">i")
 _NO_ROWS: Final[dict[str, Blocks]] = {}
+_NO_ALONE: Final[dict[str, Alone]] = {}
 _NO_LOOSE: Final[dict[Position, OffsetCommitValue]] = {}
-"""What a group has that has none, so that nobody pays for an empty one. Neither is ever written."""
+"""What a group has that has none, so that nobody pays for an empty one. None is ever written."""
 
 
 class ReplacedOffsets(NamedTuple):
@@ -58,33 +62,38 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
     """A mapping of positions to what is committed there. Empty ones are not kept: whoever removes an offset
     looks whether it was the last."""
 
-    __slots__ = ("blocks", "loose", "more", "topic")
+    __slots__ = ("alone", "blocks", "loose", "more", "more_alone", "topic")
 
     def __init__(self) -> None:
         self.topic: str | None = None
-        """A topic that has blocks; most groups have one such topic, and a dict would take more memory than a
-        dozen offsets."""
+        """A topic that has blocks or rows of its own; most groups have one such topic, and a dict would take
+        more memory than a dozen offsets."""
         self.blocks: Blocks = ()
-        """The blocks of `topic`, at least one; () if there is none."""
+        """The blocks of `topic`, () if there is none."""
+        self.alone: Alone = alone_offsets.NONE
+        """What is committed alone of `topic`."""
         self.more = _NO_ROWS
         """Other topic -> its blocks, at least one."""
+        self.more_alone = _NO_ALONE
+        """Other topic -> what is committed alone of it, at least one offset."""
         self.loose = _NO_LOOSE
-        """What is kept one by one. Only this class changes any of these."""
+        """What is kept as an object. Only this class changes any of these."""
 
     # Read.
 
     def __len__(self) -> int:
         rows = sum(len(block[0]) for _, blocks in self.packed_topics() for block in blocks)
-        return rows // ROW_BYTES + len(self.loose)
+        alone = sum(alone_offsets.count(alone) for _, alone in self.alone_topics())
+        return rows // ROW_BYTES + alone + len(self.loose)
 
     def __bool__(self) -> bool:
-        return bool(self.blocks or self.more or self.loose)
+        return bool(self.blocks or self.alone or self.more or self.more_alone or self.loose)
 
     def __iter__(self) -> Iterator[Position]:
         for topic, blocks in self.packed_topics():
             for block in blocks:
                 yield from zip(repeat(topic), partitions_of(block[0]))
-        yield from self.loose
+        yield from self.singles()
 
     def __contains__(self, position: object) -> bool:
         return self.get(position) is not None
@@ -97,7 +106,7 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
 
     def get(self, position: Any, default: Any = None) -> Any:
         """Return what is committed at a position."""
-        value = self.loose.get(position)
+        value = self.single(position)
         if value is not None:
             return value
         for block in self.blocks_of(position[0]):
@@ -117,7 +126,35 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
         """Yield each position with its offset."""
         for topic, blocks in self.packed_topics():
             yield from pairs_of(topic, blocks)
+        for topic, alone in self.alone_topics():
+            for row in alone_offsets.rows_of(alone):
+                yield (topic, row[0]), value_of(alone, row)
         yield from self.loose.items()
+
+    def single(self, position: Position) -> OffsetCommitValue | None:
+        """Return what is committed at a position if it is kept for itself."""
+        topic, partition = position
+        alone = self.alone_of(topic)
+        found = row_of(alone, partition) if alone else None
+        return self.loose.get(position) if found is None else value_of(alone, found[1])
+
+    def singles(self) -> Iterator[Position]:
+        """Yield the positions whose offsets are kept one by one."""
+        for topic, alone in self.alone_topics():
+            for row in alone_offsets.rows_of(alone):
+                yield topic, row[0]
+        yield from self.loose
+
+    def alone_of(self, topic: str) -> Alone:
+        """Return what is committed alone of a topic."""
+        return self.alone if topic == self.topic else self.more_alone.get(topic, alone_offsets.NONE)
+
+    def alone_topics(self) -> list[tuple[str, Alone]]:
+        """Return the topics of which something is committed alone, with that."""
+        found = list(self.more_alone.items())
+        if self.topic is not None and self.alone:
+            found.append((self.topic, self.alone))
+        return found
 
     def blocks_of(self, topic: str) -> Blocks:
         """Return the blocks of a topic, () if it has none."""
@@ -138,9 +175,10 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
             value = self.loose.get(position)
             if value is not None:
                 found[position] = value
-            elif self.blocks_of(position[0]):
+            else:
                 wanted.setdefault(position[0], set()).add(position[1])
         for topic, partitions in wanted.items():
+            found.update(self._alone_among(topic, partitions))
             for block in self.blocks_of(topic):
                 if not partitions.isdisjoint(layout_of(block[0]).partitions):
                     found.update(each for each in pairs_of(topic, (block,)) if each[0][1] in partitions)
@@ -151,22 +189,24 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
         found: dict[str, list[int]] = {}
         for topic, blocks in self.packed_topics():
             found[topic] = list(chain.from_iterable(layout_of(block[0]).partitions for block in blocks))
-        for topic, partition in self.loose:
+        for topic, partition in self.singles():
             found.setdefault(topic, []).append(partition)
         return {topic: sorted(found[topic]) for topic in sorted(found)}
 
     def packed(self, topic: str, partitions: Sequence[int], topic_id: bytes | None) -> bytes | None:
-        """Return the rows of these partitions, in their order, if all are kept in blocks; with a `topic_id`,
-        if all were committed under it. Else None."""
-        blocks = self.blocks_of(topic)
-        if not blocks or not partitions:
+        """Return the rows of these partitions, in their order, if all are kept in rows; with a `topic_id`, if
+        all were committed under it. Else None."""
+        blocks, alone = self.blocks_of(topic), self.alone_of(topic)
+        if not (blocks or alone) or not partitions:
             return None
         if topic_id is not None and any(block[3] != topic_id for block in blocks):
+            return None
+        if topic_id is not None and alone and alone_offsets.topic_id_of(alone) != topic_id:
             return None
         for block in blocks:
             if layout_of(block[0]).partitions == partitions:
                 return block[0]
-        found: dict[int, bytes] = {}
+        found: dict[int, bytes] = dict(alone_offsets.travelling(alone))
         for block in blocks:
             found.update(zip(layout_of(block[0]).partitions, chunks_of(block[0]), strict=True))
         try:
@@ -205,28 +245,38 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
         self, position: Position, value: OffsetCommitValue
     ) -> OffsetCommitValue | ReplacedOffsets | None:
         """Write an offset that is kept for itself. Return what it replaced."""
-        before = self.loose.get(position)
-        if before is not None:
-            self.loose[position] = value
-            return before
-        replaced = self._taken_out(position)
-        self._set_loose(position, value)
+        topic, partition = position
+        is_main = topic == self.topic
+        alone = self.alone if is_main else self.more_alone.get(topic)
+        exchanged = alone_offsets.exchange(alone, partition, value) if alone else None
+        if exchanged is not None:
+            if is_main:
+                self.alone = exchanged[0]
+            else:
+                self.more_alone[topic] = exchanged[0]
+            return exchanged[1]
+        before = self.single(position)
+        replaced = self._taken_out(position) if before is None else before
+        self._set_single(position, value)
         return replaced
 
     def remove(self, position: Position) -> OffsetCommitValue | ReplacedOffsets | None:
         """Remove an offset. Return what was there."""
-        before = self.loose.pop(position, None)
-        return self._taken_out(position) if before is None else before
+        before = self.single(position)
+        if before is None:
+            return self._taken_out(position)
+        self._set_single(position, None)
+        return before
 
     def put_back(self, topic: str, replaced: ReplacedOffsets) -> ReplacedOffsets:
         """Undo a change of a topic. Return what undoes that."""
         undone = ReplacedOffsets(
             self.blocks_of(topic),
-            tuple((position, self.loose.get(position)) for position, _ in replaced.loose),
+            tuple((position, self.single(position)) for position, _ in replaced.loose),
         )
         self._set(topic, replaced.blocks)
         for position, value in replaced.loose:
-            self._set_loose(position, value)
+            self._set_single(position, value)
         return undone
 
     def _put_new(
@@ -236,12 +286,13 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
         of those that are kept one by one."""
         partitions = layout_of(block[0]).partitions
         before = self.blocks_of(topic)
-        loose = [each for each in zip(repeat(topic), partitions) if each in self.loose] if self.loose else []
+        loose = self._singles_among(topic, partitions)
         if len(before) >= BLOCKS_MAX and len(loose) == len(partitions):
             self._keep_one_by_one(topic, block, replaced)
             return
-        for position in loose:
-            replaced.setdefault(position, self.loose.pop(position))
+        for position, value in loose.items():
+            replaced.setdefault(position, value)
+            self._set_single(position, None)
         wanted = set(partitions)
         blocks = [rest for each in before if (rest := _without(each, wanted)) is not None]
         blocks.append(block)
@@ -256,8 +307,25 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
         self, topic: str, block: OffsetRows, replaced: dict[Position, OffsetCommitValue | None]
     ) -> None:
         for position, value in pairs_of(topic, (block,)):
-            replaced.setdefault(position, self.loose.get(position))
-            self._set_loose(position, value)
+            replaced.setdefault(position, self.single(position))
+            self._set_single(position, value)
+
+    def _singles_among(self, topic: str, partitions: Sequence[int]) -> dict[Position, OffsetCommitValue]:
+        """Return those of a topic's partitions that are kept one by one, with their offsets."""
+        found = self._alone_among(topic, partitions)
+        for position in zip(repeat(topic), partitions) if self.loose else ():
+            value = self.loose.get(position)
+            if value is not None:
+                found[position] = value
+        return found
+
+    def _alone_among(self, topic: str, partitions: Iterable[int]) -> dict[Position, OffsetCommitValue]:
+        """Return those of a topic's partitions that have a row for themselves, with their offsets."""
+        alone = self.alone_of(topic)
+        if not alone:
+            return {}
+        rows = ((partition, row_of(alone, partition)) for partition in partitions)
+        return {(topic, partition): value_of(alone, row[1]) for partition, row in rows if row is not None}
 
     def _taken_out(self, position: Position) -> ReplacedOffsets | None:
         """Take an offset out of the block that has it. Return what was there, None if none has it.
@@ -280,8 +348,9 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
         return ReplacedOffsets(before, tuple(replaced.items()))
 
     def _set(self, topic: str, blocks: Blocks) -> None:
-        if topic == self.topic or (self.topic is None and blocks and topic not in self.more):
-            self.topic, self.blocks = intern(topic) if blocks else None, blocks
+        if self._is_main(topic, bool(blocks)):
+            self.blocks = blocks
+            self._note_main(topic)
         elif blocks:
             if self.more is _NO_ROWS:
                 self.more = {}
@@ -289,14 +358,48 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
         else:
             self.more.pop(topic, None)
 
-    def _set_loose(self, position: Position, value: OffsetCommitValue | None) -> None:
+    def _set_alone(self, topic: str, alone: Alone) -> None:
+        if self._is_main(topic, bool(alone)):
+            self.alone = alone
+            self._note_main(topic)
+        elif alone:
+            if self.more_alone is _NO_ALONE:
+                self.more_alone = {}
+            self.more_alone[intern(topic)] = alone
+        else:
+            self.more_alone.pop(topic, None)
+
+    def _is_main(self, topic: str, is_some: bool) -> bool:
+        """Whether the topic is `topic`, or is to be because it is given something."""
+        if topic == self.topic:
+            return True
+        return self.topic is None and is_some and topic not in self.more and topic not in self.more_alone
+
+    def _note_main(self, topic: str) -> None:
+        if not self.blocks and not self.alone:
+            self.topic = None
+        elif self.topic is None:
+            self.topic = intern(topic)
+
+    def _set_single(self, position: Position, value: OffsetCommitValue | None) -> None:
+        """Keep an offset for itself, or no longer if it is None. No block has it."""
+        topic, partition = position
+        alone = self.alone_of(topic)
+        found = row_of(alone, partition)
+        at = None if found is None else found[0]
+        if value is not None and alone_offsets.takes(alone, value):
+            self._set_alone(topic, alone_offsets.put(alone, at, partition, value))
+            self.loose.pop(position, None)
+            return
+        if at is not None:
+            self._set_alone(topic, alone_offsets.without(alone, at))
         if value is None:
             self.loose.pop(position, None)
             return
         if self.loose is _NO_LOOSE:
             self.loose = {}
         # Each record that is read has a topic's name of its own.
-        self.loose[intern(position[0]), position[1]] = value
+        self.loose[intern(topic), partition] = value
 
 
 NO_OFFSETS: Final = GroupOffsets()

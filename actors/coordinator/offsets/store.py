@@ -34,11 +34,7 @@ def apply_one(state: ShardState, key: Key, value: Value | None) -> Value | None:
     position = (topic, partition)
     offsets = state.offsets.get(group_id)
     if type(value) is OffsetCommitValue and offsets is not None and not state.readings:
-        loose = offsets.loose
-        found = loose.get(position)
-        if found is not None:
-            loose[position] = value
-            return found
+        return offsets.put_one(position, value)
     if type(value) is ReplacedOffsets:
         return _put_back(state, group_id, topic, value)
     replaced: OffsetCommitValue | ReplacedOffsets | None
@@ -47,6 +43,7 @@ def apply_one(state: ShardState, key: Key, value: Value | None) -> Value | None:
             return None
         offsets = state.offsets[group_id] = GroupOffsets()
     before = offsets.get(position) if state.readings else None
+    was_object = position in offsets.loose
     if value is None:
         replaced = offsets.remove(position)
         if not offsets:
@@ -56,6 +53,7 @@ def apply_one(state: ShardState, key: Key, value: Value | None) -> Value | None:
         replaced = offsets.put_one(position, value)
     for reading in state.readings:
         is_steady = value is not None and type(replaced) is OffsetCommitValue
+        is_steady = is_steady and was_object is (position in offsets.loose)
         reading.note(group_id, position, before, is_steady)
     return replaced
 
@@ -159,8 +157,10 @@ def records(state: ShardState) -> Iterator[Record]:
             if not blocks:
                 continue  # it has gone while the walk paused
             yield Record(OffsetRowsKey(OFFSET_ROWS, group_id, topic), OffsetRowsValue(blocks))
-        for (topic, partition), committed in live_items(offsets.loose, list(offsets.loose)):
-            yield Record(OffsetCommitKey(OFFSET_COMMIT, group_id, topic, partition), committed)
+        for position in list(offsets.singles()):
+            committed = offsets.single(position)
+            if committed is not None:
+                yield Record(OffsetCommitKey(OFFSET_COMMIT, group_id, *position), committed)
 
 
 APPLIERS = {OFFSET_COMMIT: apply_one, OFFSET_BATCH: apply_batch, OFFSET_ROWS: apply_rows}

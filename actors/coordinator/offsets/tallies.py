@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any
 
+from actors.coordinator.ground.alone_offsets import offset_of
 from actors.coordinator.ground.group_offsets import GroupOffsets
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.ground.volatile import FoundBefore
@@ -48,9 +49,13 @@ def count(
         if key[0] == OFFSET_ROWS:
             is_back |= _go_back(state, committed, key[2], value[0][0])
         elif key[0] == OFFSET_COMMIT:
-            position = (key[2], key[3])
-            before = committed.loose.get(position) or committed.get(position)
-            is_back |= before is not None and value[0] < before[0]
+            _, _, topic, partition = key
+            is_row = topic == committed.topic and committed.alone
+            before = offset_of(committed.alone, partition) if is_row else None
+            if before is None:
+                found = committed.get((topic, partition))
+                before = None if found is None else found[0]
+            is_back |= before is not None and value[0] < before
         else:
             is_back |= any(_back(committed, key[2], value[0], value[1]))
     if not is_back:

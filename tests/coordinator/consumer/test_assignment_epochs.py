@@ -8,7 +8,7 @@ import random
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.consumer.model import assignment_epochs
-from actors.coordinator.consumer.model.group import STABLE, UNREVOKED_PARTITIONS
+from actors.coordinator.consumer.model.member import STABLE, UNREVOKED_PARTITIONS
 from actors.coordinator.ground import partitions
 from actors.ground.records import CurrentAssignmentValue
 from actors.protocol.errors import GroupError

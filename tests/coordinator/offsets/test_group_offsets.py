@@ -228,7 +228,7 @@ def test_a_block_of_the_same_partitions_takes_the_place_of_the_one_before() -> N
         rows = packed((partition, number, -1) for partition in range(100))
         offsets.put("t", ((rows, 1_000 + number, NO_EXPIRY, bytes(16)),))
     assert len(offsets.blocks_of("t")) == 1
-    assert not offsets.loose
+    assert not list(offsets.singles())
     assert offsets["t", 99] == OffsetCommitValue(2, -1, "", 1_002, NO_EXPIRY, bytes(16))
 
 
@@ -249,4 +249,4 @@ def test_where_very_many_members_commit_the_offsets_of_some_are_kept_one_by_one(
             rows = packed((member + members * n, 7, -1) for n in range(4))
             offsets.put("t", ((rows, 1_000, NO_EXPIRY, bytes(16)),))
     assert len(offsets.blocks_of("t")) == group_offsets.BLOCKS_MAX
-    assert len(offsets) == 4 * members == 2 * len(offsets.loose)
+    assert len(offsets) == 4 * members == 2 * len(list(offsets.singles()))

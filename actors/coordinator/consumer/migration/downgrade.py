@@ -41,7 +41,7 @@ def is_due(state: ShardState, group: ConsumerGroup, gone: Collection[str], joini
     if not 0 < size <= state.settings.group_max_size or not allows_downgrade(state.settings):
         return False
     return all(
-        member.metadata is None or member.metadata.classic is not None or member_id in gone
+        member.terms is None or member.terms.classic is not None or member_id in gone
         for member_id, member in group.members.items()
     )
 
@@ -57,8 +57,9 @@ def classic_twin(
     live.generation = group.group_epoch
     targets: dict[str, TopicPartitions] = {}
     for member_id, member in group.members.items():
-        if member.metadata is not None and member_id not in gone:
-            live.add(_classic_member(group.group_id, member_id, member.metadata))
+        metadata = member.metadata
+        if metadata is not None and member_id not in gone:
+            live.add(_classic_member(group.group_id, member_id, metadata))
             targets[member_id] = member.target or EMPTY
     if joining is not None:
         live.add(joining)

@@ -17,7 +17,8 @@ from actors.coordinator.classic.rebalance import forget
 from actors.coordinator.classic.state import classic_groups
 from actors.coordinator.consumer.migration.policy import allows_upgrade
 from actors.coordinator.consumer.model import apply as consumer_apply
-from actors.coordinator.consumer.model.group import NEVER_MS, NOT_JOINED, STABLE, ConsumerGroup
+from actors.coordinator.consumer.model.group import NEVER_MS, NOT_JOINED, ConsumerGroup
+from actors.coordinator.consumer.model.member import STABLE, session_key
 from actors.coordinator.consumer.model.metadata import metadata_hash
 from actors.coordinator.ground import partitions, regex
 from actors.coordinator.ground.state import ShardState
@@ -77,8 +78,8 @@ def take_over(state: ShardState, group: ConsumerGroup, now_ms: int) -> tuple[lis
     for member in live.members.values():
         replies += _sent_back(live, member)
         if member.member_id in group.members:
-            session_key = group.members[member.member_id].session_key
-            state.timers.schedule(session_key, now_ms + member.session_timeout_ms)
+            key = session_key(group.group_id, member.member_id)
+            state.timers.schedule(key, now_ms + member.session_timeout_ms)
     forget(state, group.group_id)
     return records, replies
 

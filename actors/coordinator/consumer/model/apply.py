@@ -114,15 +114,15 @@ def group_records(group: ConsumerGroup) -> Iterator[Record]:
     for regex, resolved in live_items(group.regexes, list(group.regexes)):
         yield Record(RegularExpressionKey(REGULAR_EXPRESSION, group_id, regex), resolved)
     for member_id, member in live_items(group.members, list(group.members)):
-        if member.metadata is not None:
-            yield Record(ConsumerMemberKey(CONSUMER_MEMBER_METADATA, group_id, member_id), member.metadata)
+        if (metadata := member.metadata) is not None:
+            yield Record(ConsumerMemberKey(CONSUMER_MEMBER_METADATA, group_id, member_id), metadata)
         if member.target is not None:
             yield Record(
                 ConsumerMemberKey(TARGET_ASSIGNMENT_MEMBER, group_id, member_id),
                 TargetMemberValue(member.target),
             )
-        if member.current is not None:
-            yield Record(ConsumerMemberKey(CURRENT_MEMBER_ASSIGNMENT, group_id, member_id), member.current)
+        if (current := member.current) is not None:
+            yield Record(ConsumerMemberKey(CURRENT_MEMBER_ASSIGNMENT, group_id, member_id), current)
     if group.target_metadata is not None:
         yield Record(ConsumerGroupKey(TARGET_ASSIGNMENT_METADATA, group_id), group.target_metadata)
     if group.metadata is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.coordinator.consumer.model.group import STABLE
+from actors.coordinator.consumer.model.member import STABLE
 from actors.coordinator.ground.partition_epochs import Epochs, epochs_of, pack_epochs
 from actors.coordinator.ground.partitions import EMPTY, unpack
 from actors.ground.records import CurrentAssignmentValue

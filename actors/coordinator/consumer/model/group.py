@@ -16,7 +16,13 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import NamedTuple, Protocol
 
-from actors.coordinator.ground.alike import alike, alike_topics
+from actors.coordinator.consumer.model.member import (
+    STABLE,
+    ConsumerMember,
+    Subscribed,
+    Subscription,
+)
+from actors.coordinator.ground.alike import shared
 from actors.coordinator.ground.batching import Storm
 from actors.coordinator.ground.partitions import EMPTY, unpack
 from actors.coordinator.ground.sparse import NONE, count, put
@@ -27,18 +33,11 @@ from actors.ground.records import (
     RegularExpressionValue,
     TargetMemberValue,
     TargetMetadataValue,
-    TopicPartitions,
 )
-
-STABLE = 0
-UNREVOKED_PARTITIONS = 1
-UNRELEASED_PARTITIONS = 2
 
 LEAVE_EPOCH = -1
 LEAVE_STATIC_EPOCH = -2
 
-SESSION_TIMER = "consumer-session"
-REBALANCE_TIMER = "consumer-rebalance"
 REGEX_TIMER = "consumer-regex"
 
 NOT_JOINED = CurrentAssignmentValue(0, 0, STABLE, EMPTY, EMPTY)
@@ -73,42 +72,6 @@ class TargetArrays(Protocol):
         """The member's record has changed. False: the arrays are of no use any more."""
 
 
-class Subscription:
-    """One distinct (names, regex) pair and how many members have it. Groups of like members share one."""
-
-    __slots__ = ("key", "member_count", "resolved")
-
-    def __init__(self, key: tuple[tuple[str, ...], str]) -> None:
-        self.key = key
-        self.member_count = 0
-        self.resolved: tuple[int, tuple[str, ...], frozenset[bytes]] | None = None
-        """Volatile: (image version, topics of the regex, topic ids) of the last resolution."""
-
-
-class ConsumerMember:
-    """What the records say of one member id. `metadata` None: it is no member (yet, or any more)."""
-
-    __slots__ = (
-        "current",
-        "metadata",
-        "session_key",
-        "subscription",
-        "target",
-    )
-
-    def __init__(self, group_id: str, member_id: str) -> None:
-        self.metadata: ConsumerMemberValue | None = None
-        self.current: CurrentAssignmentValue | None = None
-        self.target: TopicPartitions | None = None
-        self.subscription: Subscription | None = None
-        self.session_key = (SESSION_TIMER, group_id, member_id)
-
-    @property
-    def rebalance_key(self) -> tuple[str, str, str]:
-        """The key of its rebalance timer, which is seldom needed and made then."""
-        return (REBALANCE_TIMER, *self.session_key[1:])
-
-
 class Holders:
     """How many members hold each partition of one topic, assigned or still to be revoked."""
 
@@ -138,12 +101,12 @@ class ConsumerGroup:
     __slots__ = (
         "_holders",
         "_storm",
+        "_subscriptions",
+        "_target_ms",
         "assignment_epoch",
         "checked_image_version",
         "group_epoch",
         "group_id",
-        "last_target",
-        "last_value",
         "members",
         "metadata",
         "rebalance_epochs",
@@ -153,9 +116,7 @@ class ConsumerGroup:
         "settings",
         "size",
         "static_ids",
-        "subscriptions",
         "target_arrays",
-        "target_metadata",
         "topic_counts",
         "votes",
     )
@@ -163,7 +124,9 @@ class ConsumerGroup:
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.metadata: ConsumerGroupValue | None = None
-        self.target_metadata: TargetMetadataValue | None = None
+        self._target_ms: int | None = None
+        """When the target was computed, None if there is no record of one; `assignment_epoch` is its
+        epoch."""
         self.members: dict[str, ConsumerMember] = {}
         self.regexes: Mapping[str, RegularExpressionValue] = NONE
 
@@ -172,7 +135,8 @@ class ConsumerGroup:
         self.assignment_epoch = 0
         self.size = 0
         """Members that have metadata."""
-        self.subscriptions: dict[tuple[tuple[str, ...], str], Subscription] = {}
+        self._subscriptions: Subscription | dict[Subscribed, Subscription] | None = None
+        """What members subscribe to; most groups have one subscription, for which a dict is too large."""
         self.topic_counts: Mapping[str, int] = NONE
         """Distinct subscriptions that name the topic; not counted while there is only one."""
         self.static_ids: Mapping[str, tuple[str, ...]] = NONE
@@ -184,10 +148,6 @@ class ConsumerGroup:
         """How many members are STABLE at the assignment epoch."""
         self._holders: dict[bytes, Holders] | None = None
         """The holders of partitions; None if nobody has asked since all members were last reconciled."""
-
-        self.last_value: ConsumerMemberValue | None = None
-        """The value that was written last of any member: most likely the next member's is `alike`."""
-        self.last_target: TopicPartitions = EMPTY
 
         # Volatile.
         self.checked_image_version = NO_IMAGE_VERSION
@@ -210,11 +170,30 @@ class ConsumerGroup:
             subscription.resolved = None
 
     @property
+    def target_metadata(self) -> TargetMetadataValue | None:
+        at_ms = self._target_ms
+        return None if at_ms is None else TargetMetadataValue(self.assignment_epoch, at_ms)
+
+    @property
+    def subscriptions(self) -> Mapping[Subscribed, Subscription]:
+        """The distinct subscriptions of its members. Whoever asks for one of them asks `subscription`."""
+        kept = self._subscriptions
+        if isinstance(kept, dict):
+            return kept
+        return NONE if kept is None else {kept.key: kept}
+
+    def subscription(self, key: Subscribed) -> Subscription | None:
+        """The subscription to these topics, None if no member has it."""
+        kept = self._subscriptions
+        if isinstance(kept, dict):
+            return kept.get(key)
+        return kept if kept is not None and kept.key == key else None
+
+    @property
     def topic_names(self) -> Iterable[str]:
         """Names of topics that members name in their subscriptions, each once."""
-        if len(self.subscriptions) == 1:
-            return dict.fromkeys(next(iter(self.subscriptions))[0])
-        return self.topic_counts
+        kept = self._subscriptions
+        return dict.fromkeys(kept.key[0]) if isinstance(kept, Subscription) else self.topic_counts
 
     @property
     def storm(self) -> Storm:
@@ -266,7 +245,7 @@ class ConsumerGroup:
 
     def member(self, member_id: str) -> ConsumerMember | None:
         found = self.members.get(member_id)
-        return found if found is not None and found.metadata is not None else None
+        return found if found is not None and found.terms is not None else None
 
     def static_member_id(self, instance_id: str) -> str | None:
         ids = self.static_ids.get(instance_id)
@@ -280,13 +259,13 @@ class ConsumerGroup:
     # Appliers' methods.
 
     def set_metadata(self, value: ConsumerGroupValue | None) -> ConsumerGroupValue | None:
-        replaced, self.metadata = self.metadata, value
+        replaced, self.metadata = self.metadata, None if value is None else shared(value)
         self.group_epoch = 0 if value is None else value.group_epoch
         return replaced
 
     def set_target_metadata(self, value: TargetMetadataValue | None) -> TargetMetadataValue | None:
-        replaced, self.target_metadata = self.target_metadata, value
-        epoch = 0 if value is None else value.assignment_epoch
+        replaced = self.target_metadata
+        epoch, self._target_ms = (0, None) if value is None else value
         if epoch != self.assignment_epoch:
             self.assignment_epoch, self.reconciled_count = epoch, 0
             for member in self.members.values():
@@ -300,15 +279,16 @@ class ConsumerGroup:
         return replaced
 
     def set_member(self, member_id: str, value: ConsumerMemberValue | None) -> ConsumerMemberValue | None:
+        other = next(reversed(self.members.values()), None)
         member = self._slot(member_id)
         self._note_changed(member_id)
         replaced = member.metadata
-        if value is not None:
-            value = self.last_value = alike(value, self.last_value)
+        subscribed = ((), "") if value is None else value[4:6]
+        known = self.subscription(subscribed)
         self._count_reconciled(member, -1)
         if replaced is not None:
             self._unlink(member_id, member, replaced)
-        member.metadata = value
+        member.put_metadata(value, subscribed if known is None else known.key, other)
         if value is not None:
             self._link(member_id, member, value)
         self._count_reconciled(member, 1)
@@ -319,12 +299,7 @@ class ConsumerGroup:
         member = self._slot(member_id)
         self._note_changed(member_id)
         replaced = None if member.target is None else TargetMemberValue(member.target)
-        if value is None:
-            member.target = None
-        else:
-            member.target = self.last_target = alike_topics(value.topic_partitions, self.last_target)
-        if member.current is not None and member.current.assigned == member.target:
-            member.target = member.current.assigned
+        member.put_target(None if value is None else value.topic_partitions)
         self._drop_if_blank(member_id, member)
         return replaced
 
@@ -338,10 +313,7 @@ class ConsumerGroup:
         if self._holders is not None and old[3:5] != new[3:5]:
             self._hold(self._holders, old, -1)
             self._hold(self._holders, new, 1)
-        if value is not None and value.assigned == member.target:
-            # The member has its whole target: the two are kept once.
-            value = value._replace(assigned=member.target)
-        member.current = value
+        member.put_current(value)
         self._count_reconciled(member, 1)
         if self.reconciled_count == self.size and self.assignment_epoch == self.group_epoch:
             self._holders = None
@@ -355,20 +327,20 @@ class ConsumerGroup:
     def _slot(self, member_id: str) -> ConsumerMember:
         member = self.members.get(member_id)
         if member is None:
-            member = self.members[member_id] = ConsumerMember(self.group_id, member_id)
+            member = self.members[member_id] = ConsumerMember()
         return member
 
     def _drop_if_blank(self, member_id: str, member: ConsumerMember) -> None:
-        if member.metadata is None and member.current is None and member.target is None:
+        if member.is_blank:
             del self.members[member_id]
 
     def _count_reconciled(self, member: ConsumerMember, change: int) -> None:
-        current = member.current
+        standing = member.standing
         if (
-            member.metadata is not None
-            and current is not None
-            and current.state == STABLE
-            and current.member_epoch == self.assignment_epoch
+            member.terms is not None
+            and standing is not None
+            and standing.state == STABLE
+            and standing.member_epoch == self.assignment_epoch
         ):
             self.reconciled_count += change
 
@@ -384,16 +356,11 @@ class ConsumerGroup:
 
     def _link(self, member_id: str, member: ConsumerMember, value: ConsumerMemberValue) -> None:
         self.size += 1
-        key = (value.subscribed_topic_names, value.subscribed_topic_regex)
-        subscription = self.subscriptions.get(key)
+        assert member.terms is not None
+        key = member.terms.subscribed
+        subscription = self.subscription(key)
         if subscription is None:
-            subscription = self.subscriptions[key] = Subscription(key)
-            if len(self.subscriptions) == 2:
-                self._count_topics(next(iter(self.subscriptions)), 1)
-            if len(self.subscriptions) >= 2:
-                self._count_topics(key, 1)
-            if key[1]:
-                self.regex_counts = count(self.regex_counts, key[1], 1)
+            subscription = self._subscribe(key)
         subscription.member_count += 1
         member.subscription = subscription
         if value.server_assignor is not None:
@@ -409,19 +376,41 @@ class ConsumerGroup:
         subscription.member_count -= 1
         member.subscription = None
         if subscription.member_count == 0:
-            del self.subscriptions[subscription.key]
-            if self.subscriptions:
-                self._count_topics(subscription.key, -1)
-            if len(self.subscriptions) == 1:
-                self.topic_counts = NONE
-            if subscription.key[1]:
-                self.regex_counts = count(self.regex_counts, subscription.key[1], -1)
+            self._unsubscribe(subscription.key)
         if value.server_assignor is not None:
             self.votes = count(self.votes, value.server_assignor, -1)
         if value.instance_id is not None:
             ids = tuple(i for i in self.static_ids.get(value.instance_id, ()) if i != member_id)
             self.static_ids = put(self.static_ids, value.instance_id, ids or None)
 
-    def _count_topics(self, key: tuple[tuple[str, ...], str], change: int) -> None:
+    def _subscribe(self, key: Subscribed) -> Subscription:
+        """Take in a subscription that no member had."""
+        added, kept = Subscription(key), self._subscriptions
+        if kept is None:
+            self._subscriptions = added
+        else:
+            if isinstance(kept, Subscription):
+                self._count_topics(kept.key, 1)
+                kept = self._subscriptions = {kept.key: kept}
+            kept[key] = added
+            self._count_topics(key, 1)
+        if key[1]:
+            self.regex_counts = count(self.regex_counts, key[1], 1)
+        return added
+
+    def _unsubscribe(self, key: Subscribed) -> None:
+        """Drop a subscription that no member has any more."""
+        kept = self._subscriptions
+        if isinstance(kept, dict):
+            del kept[key]
+            self._count_topics(key, -1)
+            if len(kept) == 1:
+                self._subscriptions, self.topic_counts = next(iter(kept.values())), NONE
+        else:
+            self._subscriptions = None
+        if key[1]:
+            self.regex_counts = count(self.regex_counts, key[1], -1)
+
+    def _count_topics(self, key: Subscribed, change: int) -> None:
         for name in key[0]:
             self.topic_counts = count(self.topic_counts, name, change)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from actors.coordinator.consumer.model.group import ConsumerGroup, EffectiveGroupSettings
 from actors.coordinator.consumer.model.state import kept
+from actors.coordinator.ground.alike import shared
 from actors.coordinator.ground.state import ShardState
 from actors.ground.settings import GroupSettings
 from actors.metadata.group_config_names import (
@@ -48,7 +49,7 @@ def of(state: ShardState, group_id: str) -> EffectiveGroupSettings:
 def note_checked(state: ShardState, group: ConsumerGroup) -> EffectiveGroupSettings:
     """Note that the group has been looked at with the present image, and keep what is in force for it."""
     group.checked_image_version = state.image.version
-    group.settings = of(state, group.group_id)
+    group.settings = shared(of(state, group.group_id))
     return group.settings
 
 

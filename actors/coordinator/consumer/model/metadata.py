@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 
-from actors.coordinator.consumer.model.group import NO_TOPICS_HASH, ConsumerGroup, Subscription
+from actors.coordinator.consumer.model.group import NO_TOPICS_HASH, ConsumerGroup
+from actors.coordinator.consumer.model.member import Subscription
 from actors.ground.image import MetadataImage
 
 KEPT_TOPICS_MAX = 32

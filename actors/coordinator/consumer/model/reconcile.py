@@ -12,12 +12,8 @@ from typing import NamedTuple
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.consumer.model import assignment_epochs
-from actors.coordinator.consumer.model.group import (
-    STABLE,
-    UNRELEASED_PARTITIONS,
-    UNREVOKED_PARTITIONS,
-    ConsumerGroup,
-)
+from actors.coordinator.consumer.model.group import ConsumerGroup
+from actors.coordinator.consumer.model.member import STABLE, UNRELEASED_PARTITIONS, UNREVOKED_PARTITIONS
 from actors.coordinator.ground import partitions
 from actors.ground.records import CurrentAssignmentValue, TopicPartitions
 from actors.protocol.errors import GroupError
