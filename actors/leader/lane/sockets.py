@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import select
+from math import inf
 from typing import Any, Final
 
 from actors.coordinator.ground.held import AT_ONCE, Terms
@@ -87,7 +88,12 @@ class Lane:
         self._loop = asyncio.get_running_loop()
         self._repeat: compiled.Repeat | None = repeat
         """The compiled function; None once the lane is closed."""
+        self._now_ms = host.now_ms
+        self._classic = server.counts.of(HEARTBEAT)
+        self._consumer = server.counts.of(CONSUMER_GROUP_HEARTBEAT)
         self._epoll: select.epoll | None = None
+        self._descriptor = -1
+        """The epoll's descriptor, once there is one."""
         self._lent: dict[Connection, _Lent] = {}
         """The connections that are lent, or that are about to be."""
         self._seated: dict[int, _Lent] = {}
@@ -113,7 +119,7 @@ class Lane:
     def close(self) -> None:
         """Read no more. The connections must be closed already."""
         if self._epoll is not None:
-            self._loop.remove_reader(self._epoll.fileno())
+            self._loop.remove_reader(self._descriptor)
             self._epoll.close()
             self._epoll = None
         if self._timer is not None:
@@ -216,7 +222,8 @@ class Lane:
             return False
         if self._epoll is None:
             self._epoll = select.epoll()
-            self._loop.add_reader(self._epoll.fileno(), self._wake)
+            self._descriptor = self._epoll.fileno()
+            self._loop.add_reader(self._descriptor, self._wake)
         self._tables.read_seat(lent.seat, descriptor)
         self._seated[lent.seat] = lent
         self._epoll.register(descriptor, select.EPOLLIN | select.EPOLLRDHUP)
@@ -286,19 +293,21 @@ class Lane:
         self._run(self._host.now_ms() + TOGETHER_MS)
 
     def _run(self, due_ms: int) -> None:
-        if self._repeat is None or self._epoll is None:
+        repeat, raft, tables = self._repeat, self._host.raft, self._tables
+        if repeat is None or raft is None:
             return
-        raft, tables, now_ms = self._host.raft, self._tables, self._host.now_ms()
-        until_ns = 0 if raft is None else min(max(raft.lease_until * 1e9, 0), LEASE_NS_MAX)
-        TOLD.pack_into(tables.numbers, 0, self._epoll.fileno(), now_ms, due_ms, int(until_ns))
-        self._repeat(*tables.arguments)
+        lease_until, now_ms = raft.lease_until, self._now_ms()
+        until_ns = LEASE_NS_MAX if lease_until == inf else int(lease_until * 1e9) if lease_until > 0 else 0
+        TOLD.pack_into(tables.numbers, 0, self._descriptor, now_ms, due_ms, until_ns)
+        repeat(*tables.arguments)
         told = TELLS.unpack_from(tables.numbers, TOLD.size)
         classic, consumer, began, over, by_request, next_ms, given = told
         if classic:
-            self._server.counts.of(HEARTBEAT).fine += classic
+            self._classic.fine += classic
+            self.answered += classic
         if consumer:
-            self._server.counts.of(CONSUMER_GROUP_HEARTBEAT).fine += consumer
-        self.answered += classic + consumer
+            self._consumer.fine += consumer
+            self.answered += consumer
         if began or over or by_request:
             self.held += began
             self._held.lane_counts(began, over, by_request)

@@ -64,23 +64,22 @@ class Tables:
         self._table = np.array(compiled.remainders(), np.int64)
         self.room = np.zeros(compiled.READ_BYTES, np.uint8)
         self.others = np.zeros((compiled.EVENTS_MAX + 1, 5), np.int64)
-        self._arguments: tuple[Any, ...] | None = None
+        self.arguments: tuple[Any, ...] = ()
+        """What `compiled.repeat` takes."""
+        self._renew()
 
     @property
     def places(self) -> int:
         """Return how many places are taken."""
         return len(self.facts) - len(self._free_places)
 
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        """Return what `compiled.repeat` takes."""
-        if self._arguments is None:
-            numbers = np.frombuffer(self.numbers, np.int64)
-            self._arguments = (
-                *(numbers, self._events, self._seats_of, self.seats, self.facts, self.frames),
-                *(self._index, self._table, self.room, self.others),
-            )
-        return self._arguments
+    def _renew(self) -> None:
+        """Pass these arrays on from now on."""
+        numbers = np.frombuffer(self.numbers, np.int64)
+        self.arguments = (
+            *(numbers, self._events, self._seats_of, self.seats, self.facts, self.frames),
+            *(self._index, self._table, self.room, self.others),
+        )
 
     # Seats.
 
@@ -91,7 +90,7 @@ class Tables:
             more = max(size, ROWS)
             self.seats = np.concatenate((self.seats, np.zeros((len(self.seats), more), np.int64)), axis=1)
             self._free_seats += range(size + more - 1, size - 1, -1)
-            self._arguments = None
+            self._renew()
         seat = self._free_seats.pop()
         self.seats[:, seat] = 0
         self.seats[compiled.HOLDS, seat] = self.seats[compiled.DESCRIPTOR, seat] = -1
@@ -102,7 +101,8 @@ class Tables:
         if descriptor >= len(self._seats_of):
             wider = np.full(2 * descriptor, -1, np.int32)
             wider[: len(self._seats_of)] = self._seats_of
-            self._seats_of, self._arguments = wider, None
+            self._seats_of = wider
+            self._renew()
         self._seats_of[descriptor] = seat
         self.seats[compiled.DESCRIPTOR, seat] = descriptor
 
@@ -161,7 +161,6 @@ class Tables:
 
     def _grow(self) -> None:
         """Double the places, and make the index anew."""
-        self._arguments = None
         size = len(self.facts)
         more = max(size, ROWS)
         self.facts = np.concatenate((self.facts, np.zeros((more, FACTS), np.int64)))
@@ -172,3 +171,4 @@ class Tables:
         for place in range(size):
             bucket = self._bucket(self._request(place))
             bucket[np.flatnonzero(bucket < 0)[0]] = place
+        self._renew()
