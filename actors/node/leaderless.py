@@ -27,7 +27,7 @@ _KEYS_SINCE: Final = 4
 
 Wake = Callable[[], object]
 Leader = tuple[int, int]
-"""The term and the node of an offsets partition's leader."""
+"""The term and the node of an offsets partition's leader; the term is -1 if the image alone says so."""
 
 
 class Loop(Protocol):
@@ -56,10 +56,11 @@ class Leaderless:
         self._named[slot] = leader
 
     def unnamed(self, slot: int, partition: int, known: Leader | None) -> None:
-        """Note that a replica knows of no leader, or that itself was the leader and is gone. That is news of
-        a loss only if it had named the leader that is known: one that was just started knows nobody yet, and
-        what it has lost may have been replaced."""
-        if self._named.pop(slot, None) == known and known is not None:
+        """Note that a replica knows of no leader, or that itself was the leader and is gone. That is no news
+        of a loss if another leader is known than the one that it had named: who was just started knows nobody
+        yet, and what it has lost may have been replaced."""
+        is_told_by_image_alone = known is None or known[0] < 0
+        if self._named.pop(slot, None) == known or is_told_by_image_alone:
             self._lost(partition)
 
     def unlinked(self, slot: int) -> None:

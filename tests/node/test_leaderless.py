@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors.catalog.headers import parse_header
-from actors.node.leaderless import HELD_FOR_S, Leaderless, Wake
+from actors.node.leaderless import HELD_FOR_S, Leader, Leaderless, Wake
 from actors.protocol.header import Header
 from actors.protocol.partitioning import Partitioning
 from cluster.wire import request_frame
@@ -120,8 +120,16 @@ def test_a_replica_that_has_just_been_started_has_lost_no_leader(leaderless: Lea
     """It knows of none yet, and the leader that others know serves."""
     leaderless.unlinked(SLOT)
     leaderless.unnamed(SLOT, LOST, OLD)
-    leaderless.unnamed(OTHER_SLOT, LOST, None)
     assert leaderless.holds(*asked(HERE)) is None
+
+
+@pytest.mark.parametrize("known", [None, (-1, 1)])
+def test_a_leader_that_only_the_image_names_is_not_told_while_a_replica_knows_of_none(
+    leaderless: Leaderless, known: Leader | None
+) -> None:
+    """The tier was just started anew, and whoever led before may not do so again."""
+    leaderless.unnamed(OTHER_SLOT, LOST, known)
+    assert leaderless.holds(*asked(HERE)) == LOST
 
 
 def test_who_hears_of_the_new_leader_before_the_end_of_the_old_one_holds_nobody(
