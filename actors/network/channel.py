@@ -10,7 +10,6 @@ Both ends relay requests to each other; that part lives here. greeting.py decide
 
 from __future__ import annotations
 
-import _socket
 import array
 import asyncio
 import enum
@@ -27,7 +26,7 @@ import msgpack
 from actors.ground.identity import ClientIdentity
 from actors.ground.limits import LINK_FRAME_BYTES_MAX, LINK_GREETING_BYTES_MAX, LINK_QUEUE_BYTES_MAX
 from actors.network.frames import BadFrame, FrameBuffer, with_length
-from actors.network.lending import cut_off
+from actors.network.lending import PlainSocket, cut_off
 
 logger = logging.getLogger(__name__)
 
@@ -82,14 +81,6 @@ class ChannelHandlers(Protocol):
     def on_lost(self, reason: str) -> None:
         """Learn that the link is down, and that all relays asked on it have been answered None. Called
         once."""
-
-
-class _Client(socket.socket):
-    """A client's socket, whose family and type are plain numbers: the enumerations that the library makes of
-    them, whenever somebody looks, cost as much as reading a request."""
-
-    family = _socket.socket.family  # type: ignore[assignment]
-    type = _socket.socket.type  # type: ignore[assignment]
 
 
 class Channel:
@@ -381,7 +372,7 @@ def _sockets_of(rights: bytes) -> list[socket.socket | None]:
 
 def _socket_of(descriptor: int) -> socket.socket | None:
     try:
-        sock = _Client(fileno=descriptor)
+        sock = PlainSocket(fileno=descriptor)
     except OSError:
         os.close(descriptor)  # it is no socket: the message that it came with finds none
         return None

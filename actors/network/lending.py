@@ -1,7 +1,8 @@
-"""Sockets that are read by somebody else than the connection's transport."""
+"""Sockets that are read by somebody else than the connection's transport, or cut off by another thread."""
 
 from __future__ import annotations
 
+import _socket
 import contextlib
 import os
 import socket
@@ -25,6 +26,14 @@ class Reader(Protocol):
 
     def taken_back(self) -> None:
         """Leave the socket alone from now on. It is still open."""
+
+
+class PlainSocket(socket.socket):
+    """A socket whose family and type are plain numbers: the enumerations that the library makes of them,
+    whenever somebody looks, cost as much as reading a request. One that listens looks for each client."""
+
+    family = _socket.socket.family  # type: ignore[assignment]
+    type = _socket.socket.type  # type: ignore[assignment]
 
 
 def cut_off(sock: Any) -> None:

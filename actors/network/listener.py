@@ -15,6 +15,7 @@ from typing import Final
 from actors.ground.identity import ClientIdentity, identity_of
 from actors.network.early import Decide, EarlyConnection
 from actors.network.first_frames import FirstFrames
+from actors.network.lending import PlainSocket
 from actors.network.quota import ConnectionQuota
 from actors.network.table import ConnectionTable
 
@@ -73,7 +74,7 @@ class Listener:
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         family, kind, protocol, _, address = where[0]
-        sock = socket.socket(family, kind, protocol)
+        sock = PlainSocket(family, kind, protocol)
         try:
             # A restarted broker must get its port back while old connections linger in TIME_WAIT.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
