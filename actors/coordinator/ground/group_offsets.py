@@ -14,7 +14,7 @@ topic's blocks; it undoes the commit, and it is what a snapshot takes that began
 from __future__ import annotations
 
 import struct
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Collection, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from itertools import chain, repeat
 from sys import intern
 from typing import Any, Final, NamedTuple
@@ -37,6 +37,8 @@ BLOCKS_MAX: Final = 32
 commit, what the others commit is kept one by one."""
 CUT_ROWS_MAX: Final = 32
 """How many rows are left in a block from which one is taken out."""
+ROWS_A_SEARCH: Final = 8
+"""How many rows are looked at in the time in which one is searched for."""
 Blocks = tuple[OffsetRows, ...]
 _ROW: Final = struct.Struct(">iqi")
 _PARTITION: Final = struct.Struct(">i")
@@ -319,11 +321,15 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
                 found[position] = value
         return found
 
-    def _alone_among(self, topic: str, partitions: Iterable[int]) -> dict[Position, OffsetCommitValue]:
+    def _alone_among(self, topic: str, partitions: Collection[int]) -> dict[Position, OffsetCommitValue]:
         """Return those of a topic's partitions that have a row for themselves, with their offsets."""
         alone = self.alone_of(topic)
         if not alone:
             return {}
+        if alone_offsets.count(alone) <= ROWS_A_SEARCH * len(partitions):
+            wanted = set(partitions)
+            found = [row for row in alone_offsets.rows_of(alone) if row[0] in wanted]
+            return {(topic, row[0]): value_of(alone, row) for row in found}
         rows = ((partition, row_of(alone, partition)) for partition in partitions)
         return {(topic, partition): value_of(alone, row[1]) for partition, row in rows if row is not None}
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from actors.coordinator.ground import group_offsets
+from actors.coordinator.ground import alone_offsets, group_offsets
 from actors.coordinator.ground.group_offsets import GroupOffsets
 from actors.coordinator.offsets.reading import Reading
 from actors.ground.contract import Key, Record, Value
@@ -213,6 +213,8 @@ class World:
 def test_offsets_are_the_same_however_they_are_kept(blocks_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_offsets, "BLOCKS_MAX", blocks_max)
     monkeypatch.setattr(group_offsets, "CUT_ROWS_MAX", blocks_max // 2)
+    monkeypatch.setattr(alone_offsets, "IN_PLACE_FROM", blocks_max)
+    monkeypatch.setattr(group_offsets, "ROWS_A_SEARCH", 34 - blocks_max)
     for seed in range(SEEDS):
         world = World(random.Random(seed))
         for number in range(STEPS):
