@@ -13,16 +13,19 @@ import asyncio
 import concurrent.futures
 import contextlib
 import importlib
+import logging
 import os
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
 from actors.ground.calls import ActorCallError as ActorCallError
 from actors.ground.calls import ActorGoneError as ActorGoneError
 from actors.machines.far import START_TIMEOUT_S, FarActor, Machines
+
+log = logging.getLogger("groupd.calls")
 
 Handle = Any
 """The handle of an actor, Ray's or a FarActor; travels between actors."""
@@ -286,6 +289,22 @@ async def call(handle: Handle, method: str, *args: Any, timeout_s: float) -> Any
         raise TimeoutError(f"{method} was not answered within {timeout_s:g} s") from None
     except Exception as error:
         raise _translated(error) from error
+
+
+async def tell_all(
+    names: Iterable[str], namespace: str, method: str, args: Sequence[Any], timeout_s: float
+) -> None:
+    """Call a method of each of these actors, all at once. Who cannot be reached is logged, no more."""
+
+    async def tell(name: str) -> None:
+        try:
+            handle = await look_up(name, namespace)
+            if handle is not None:
+                await call(handle, method, *args, timeout_s=timeout_s)
+        except Exception as error:
+            log.info("%s was not told (%s): %s", name, method, error)
+
+    await asyncio.gather(*map(tell, names))
 
 
 def submit(handle: Handle, method: str, *args: Any, timeout_s: float = START_TIMEOUT_S) -> Ref:

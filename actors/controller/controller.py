@@ -159,7 +159,7 @@ class Controller(StateSource):
         return pack_image(self._shard.image())
 
     async def on_leader(self, partition: int, node_id: int, term: int) -> None:
-        """Learn from a replica that it leads an offsets partition now."""
+        """Learn from the broker of a node that a replica there leads an offsets partition now."""
         if self._host.replica.serving:
             await self._decide(ReportLeader(partition, node_id, term))
 

@@ -35,6 +35,10 @@ class ClientIdentity(NamedTuple):
         """Return the client's address without port, which is what the limit per address counts."""
         return self.client_host[1:]
 
+    def with_software(self, name: str, version: str) -> ClientIdentity:
+        """Return the identity with what ApiVersions tells of the client's library, if it tells anything."""
+        return self._replace(software_name=name, software_version=version) if name else self
+
 
 def identity_of(address: tuple[Any, ...], listener: str = PLAINTEXT) -> ClientIdentity:
     """Return the identity of a client just accepted from `address`, as `socket.accept` gave it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.ground.image import AS_BEGUN, MetadataImage, NodeHome, NodeImage
-from actors.ground.spec import NodeSpec, TierSpec
+from actors.ground.spec import NodeSpec, TierSpec, broker_name, controller_name
 
 
 def nodes_of(spec: TierSpec, image: MetadataImage) -> tuple[NodeSpec, ...]:
@@ -18,6 +18,14 @@ def nodes_of(spec: TierSpec, image: MetadataImage) -> tuple[NodeSpec, ...]:
         return spec.nodes
     began_with = {node.node_id: node for node in spec.nodes}
     return tuple(_node(began_with.get(node_id), image, node_id) for node_id in sorted(image.nodes))
+
+
+def told_of_leaders(spec: TierSpec, image: MetadataImage) -> list[str]:
+    """Return the names of the actors that are told of a new leader: all brokers and all replicas of the
+    controller, also those that were added since the spec was made."""
+    controllers = image.controllers or [replica_id for replica_id, _ in spec.controllers]
+    brokers = [broker_name(node.node_id) for node in nodes_of(spec, image)]
+    return [*brokers, *map(controller_name, controllers)]
 
 
 def _node(began: NodeSpec | None, image: MetadataImage, node_id: int) -> NodeSpec:

@@ -49,9 +49,3 @@ class KnownTier:
     def nodes(self) -> tuple[NodeSpec, ...]:
         """Return the tier's nodes, also those that were added after this replica was made."""
         return nodes_of(self.spec, self.image)
-
-    @property
-    def controllers(self) -> tuple[int, ...]:
-        """Return the numbers of the controller's replicas, also of those that were added after this replica
-        was made."""
-        return self.image.controllers or tuple(replica_id for replica_id, _ in self.spec.controllers)

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from actors import runtime
 from actors.ground.image import NO_NODE
-from actors.ground.spec import broker_name, controller_name, partition_name
+from actors.ground.nodes import told_of_leaders
+from actors.ground.spec import partition_name
 from actors.ground.tasks import Tasks
 from actors.leader.client_service import ClientService
 from actors.leader.history import History
@@ -19,6 +20,9 @@ from actors.replica.host import ReplicaHost
 log = logging.getLogger("groupd.partition")
 
 RAY_CALL_TIMEOUT_S = 2.0
+TELL_AFTER_S = 20.0
+"""How long, in seconds, a new leader leaves it to its node's broker to tell the tier. It does so itself if
+the tier does not know by then."""
 MOVE_TIMEOUT_S = 5.0
 MOVE_LOOK_INTERVAL_S = 0.001
 
@@ -36,8 +40,8 @@ class Announced(NamedTuple):
 class Leadership:
     """The leadership of offsets partition `partition`, watched by one of its replicas.
 
-    Whenever the leadership changes, the node's broker hears of it at once; a new leader tells the other
-    brokers and the controllers as well, and history. A replica that led before gives its clients back.
+    Whenever the leadership changes, the node's broker hears of it at once, which tells the other brokers and
+    the controllers; so does history. A replica that led before gives its clients back.
     """
 
     def __init__(
@@ -128,16 +132,14 @@ class Leadership:
     # Telling the tier.
 
     async def _tell_the_tier(self, term: int) -> None:
-        """Tell all brokers and controllers of the new leader by Ray (best effort, all at once)."""
-        names = [broker_name(node.node_id) for node in self._known.nodes]
-        names += map(controller_name, self._known.controllers)
-        await asyncio.gather(*(self._tell(name, term) for name in names))
-
-    async def _tell(self, name: str, term: int) -> None:
-        try:
-            handle = await runtime.look_up(name, self._known.spec.namespace)
-            if handle is not None:
-                news = self._partition, self._host.node_id, term
-                await runtime.call(handle, "on_leader", *news, timeout_s=RAY_CALL_TIMEOUT_S)
-        except Exception as error:
-            log.info("%s was not told of term %d: %s", name, term, error)
+        """Tell all brokers and controllers of the new leader, if the node's broker could not: to call them,
+        Ray loads what they are made of, a hundred modules that a replica has no use for, and it would do so
+        in the moment in which the clients of the dead leader come."""
+        await asyncio.sleep(TELL_AFTER_S)
+        spec, image = self._known.spec, self._known.image
+        leaders = image.offsets_leaders
+        is_known = self._partition < len(leaders) and leaders[self._partition] == self._host.node_id
+        if self.serving_term == term and not is_known:
+            news = self._partition, self._host.node_id, term
+            names = told_of_leaders(spec, image)
+            await runtime.tell_all(names, spec.namespace, "on_leader", news, RAY_CALL_TIMEOUT_S)

@@ -226,7 +226,7 @@ class Broker(Actor):
             self._logs.begin_at(topic_id, partition_, offset)
 
     async def on_leader(self, partition_: int, node_id: int, term: int) -> None:
-        """Learn from the leader of an offsets partition that it serves."""
+        """Learn from the broker of a node that the leader of an offsets partition is there, and serves."""
         self._learn_leader(partition_, node_id, term)
 
     def on_leading(self, slot: int, leading: Leading | None) -> None:
@@ -234,6 +234,8 @@ class Broker(Actor):
         partition_ = replica_of_slot(slot)[0]
         if leading is not None and leading.serving_here:
             self._serving[partition_] = slot
+            news = partition_, self._node.node_id, leading.term
+            self._spawn(self._controller.tell_of_leader(self._apis.image, news))
         elif self._serving.get(partition_) == slot:
             del self._serving[partition_]
             if leading is None:
@@ -294,7 +296,8 @@ class Broker(Actor):
                 return self._sasl.on_stranger(early, frame, self)
             header, body_offset = parse_header(frame)
             if header.api_key == API_VERSIONS:
-                early.identity = _with_software(early.identity, header, frame, body_offset)
+                software = codec.client_software(header, frame, body_offset)
+                early.identity = early.identity.with_software(*software)
             if header.api_key == TIER_QUESTIONS:
                 return Keep(self)
             if (leaderless := self._leaderless.holds(header, frame, body_offset)) is not None:
@@ -487,12 +490,3 @@ class Broker(Actor):
         else:
             answer = await self._transactions.answer(self._apis.image, header, entity, pass_on=True)
         return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, answer)
-
-
-def _with_software(
-    identity: ClientIdentity, header: Header, frame: bytes, body_offset: int
-) -> ClientIdentity:
-    """Return the identity with the name and version of the client's software, which ApiVersions v3 and later
-    tell (KIP-511)."""
-    name, version = codec.client_software(header, frame, body_offset)
-    return identity._replace(software_name=name, software_version=version) if name else identity

@@ -7,8 +7,10 @@ import logging
 from typing import Any
 
 from actors import runtime
+from actors.ground.image import MetadataImage
 from actors.ground.spec import TierSpec, controller_name, controller_of
 from actors.metadata.commands import pack, unpack
+from actors.node.leader_news import LeaderNews, tell_the_tier
 
 log = logging.getLogger("groupd.broker")
 
@@ -69,6 +71,10 @@ class RayControllerClient:
                 return answer
         await self._find_replicas()
         return None
+
+    async def tell_of_leader(self, image: MetadataImage, news: LeaderNews) -> None:
+        """Tell the controllers, and the other brokers, of a leader on this node."""
+        await tell_the_tier(self._spec, image, news)
 
     def _prefer(self, replica: int) -> None:
         self._replicas = [replica, *(other for other in self._replicas if other != replica)]

@@ -51,6 +51,9 @@ class Controller:
     async def placement(self) -> None:
         """Return that it is not known where replicas are: no leadership is handed over here."""
 
+    async def tell_of_leader(self, *news: Any) -> None:
+        """Do nothing: leaders do not change here."""
+
     async def tell(self) -> None:
         packed = pack_image(self.host.shard.image())
         for broker in self.brokers:
