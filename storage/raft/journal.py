@@ -322,7 +322,7 @@ class Journal:
         try:
             self._file.append(content)
             what = "sync"
-            self._file.sync()
+            self._wait_for(self._file.sync)
             self._file_bytes += len(content)
             what = "mark"
             self._mark.move((segment.sequence, self._file_bytes))
