@@ -123,20 +123,8 @@ class ReplicaHost:
         loop = self._loop = asyncio.get_running_loop()
         spec, settings = self.spec, self.spec.raft
         directory = self.directory
-        genesis = self._genesis()
         identity = Identity(tier_id=spec.tier_id, replica_id=f"{self.group}-{self.replica_id}")
-        watch = self._watch = SyncWatch(settings.election_timeout_max_ms / 1000, self._hangs)
-        journal = Journal(
-            self._disk,
-            str(directory / "journal"),
-            identity,
-            executor=Worker("journal-sync") if settings.journal_sync else None,
-            notify=self._wake_from_thread,
-            segment_bytes=settings.journal_segment_bytes,
-            genesis=genesis,
-            on_progress=self._tell_progress,
-            wait_for=watch,
-        )
+        journal = self._open_journal(identity)
         self._check_level(journal)
         self.member_id = member_id(self.replica_id, journal.incarnation)
         self._go_on_alone(journal)
@@ -180,6 +168,21 @@ class ReplicaHost:
         await self._transport.start()
         self.wake()
         self._disk_timer = loop.call_later(DISK_LOOK_INTERVAL_S, self._look_at_disk)
+
+    def _open_journal(self, identity: Identity) -> Journal:
+        settings = self.spec.raft
+        self._watch = SyncWatch(settings.election_timeout_max_ms / 1000, self._hangs)
+        return Journal(
+            self._disk,
+            str(self.directory / "journal"),
+            identity,
+            executor=Worker("journal-sync") if settings.journal_sync else None,
+            notify=self._wake_from_thread,
+            segment_bytes=settings.journal_segment_bytes,
+            genesis=self._genesis(),
+            on_progress=self._tell_progress,
+            wait_for=self._watch,
+        )
 
     @property
     def _began(self) -> Path:

@@ -29,7 +29,7 @@ class SyncWatch:
         self._clock = clock
         self._calls = 0
         self._since: float | None = None
-        """Since when the loop waits; None: it does not."""
+        """When the loop began to wait; None: it does not wait."""
         self._told = 0
         """The number of the last call that was told of."""
         self._is_asleep = True
