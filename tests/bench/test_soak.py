@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from actors.coordinator.ground import alike
 from bench.replica.soak import Load, Rise, Sample, rise, soak
 
 MINUTES = 10
@@ -12,8 +13,13 @@ HEAP_BYTES_MAX = 50
 
 
 def test_members_that_are_gone_leave_nothing_behind() -> None:
-    """Groups of both protocols, of which half of the members leave, half vanish. History's ring and all else
-    that has a bound is full at half time."""
+    """Groups of both protocols, of which half of the members leave, half vanish. The tables of what members
+    share are full from the beginning, history's ring and all else that has a bound at half time."""
+    for number in range(alike.SHARED_MAX):
+        topic_id = number.to_bytes(16, "big")
+        alike.shared_text(f"member {number}")
+        alike.shared(("member", number))
+        alike.shared_topics(((topic_id, b""),))
     samples = list(soak(MINUTES, LOAD, samples=4))
     found = rise(samples)
     assert found.members > 250

@@ -36,9 +36,9 @@ class CountsMembersWhenCommitted(Raft):
         _count_committed(self)
         super()._tick()
 
-    def _apply_committed(self) -> None:
+    def apply_committed(self) -> None:
         _count_committed(self)
-        super()._apply_committed()
+        super().apply_committed()
 
 
 def _count_committed(raft: Raft) -> None:
