@@ -239,11 +239,7 @@ class GroupServer:
             return self._submit(request, owed, submit=self._replica.submit)
         response = self._replica.submit(known.request(token, frame), self._now_ms())
         if response is None:
-            owed_commit = answer, known, frame[_CORRELATION_ID]
-            if self._released:
-                return self._wait(token, owed_commit)
-            self._owed[token] = owed_commit
-            return None
+            return self._wait(token, (answer, known, frame[_CORRELATION_ID]))
         return known.pack(response, frame[_CORRELATION_ID])
 
     def serve(

@@ -42,7 +42,6 @@ SCANNED_MAX: Final = 4
 """How many requests are looked at one by one."""
 WASTED_MAX: Final = 32
 """How many requests of a connection are remembered in vain until no more are."""
-from_bytes: Final = int.from_bytes
 _ROW: Final = Struct(">iqi2x")
 _NO_METADATA: Final = ("",)
 _CORRELATION_ID: Final = slice(4, 8)
@@ -175,7 +174,7 @@ class KnownRequests:
             layout = known.layout
             if layout[0] == size:
                 if number is None:
-                    number = from_bytes(frame, "little")  # as `number_of`, without a call
+                    number = number_of(frame)
                 if number & layout[1] == layout[2]:
                     known.is_used = True
                     return known

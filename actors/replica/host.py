@@ -49,8 +49,8 @@ EXIT_RESTART = 70
 """The exit code with which Ray starts the actor again: any exit but that of a stop does."""
 
 
-def _not_yet() -> None:
-    """Do nothing: the replica has not been started."""
+def _nothing() -> None:
+    """Do nothing: the replica has not been started, or nobody wants to know."""
 
 
 class ReplicaHost:
@@ -69,7 +69,7 @@ class ReplicaHost:
         record_types: dict[int, RecordType],
         release: Callable[[Token, Any], None],
         on_events: Callable[[Sequence[Any]], None],
-        on_turn: Callable[[], None] = lambda: None,
+        on_turn: Callable[[], None] = _nothing,
         now_ms: Callable[[], int] | None = None,
     ) -> None:
         self.spec = spec
@@ -99,12 +99,12 @@ class ReplicaHost:
         """The member's id, "<replica>.<incarnation>", once the directory is open."""
         self.turn_times = Histogram()
         self.on_turn = on_turn
-        self.wake: Callable[[], None] = _not_yet
+        self.wake: Callable[[], None] = _nothing
         """What asks for a turn at the end of this loop iteration."""
-        self.arm: Callable[[], None] = _not_yet
+        self.arm: Callable[[], None] = _nothing
         """What sees that a turn comes when the next timer is due: a deadline of the shard may have come
         nearer."""
-        self.let_clients_go: Callable[[], None] = _nobody
+        self.let_clients_go: Callable[[], None] = _nothing
         """What ends the clients' connections when a disk hangs under the leader; called in another thread."""
         self._watch: SyncWatch | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -142,7 +142,7 @@ class ReplicaHost:
             spec.raft_address(self.group, self.replica_id, self.node_id),
             self._address_of,
             spec.raft_secret(self.group),
-            self.wake,
+            _nothing,
             tls=self._link_tls(),
             faults=self._faults,
         )
@@ -380,7 +380,3 @@ class ReplicaHost:
             os._exit(EXIT_RESTART)
         self.turn_times.observe(time.perf_counter_ns() - began_ns)
         return True
-
-
-def _nobody() -> None:
-    """Let nobody go: there are no clients."""

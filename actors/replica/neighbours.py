@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from actors.ground.contract import Key, Request, Result, Value
 
@@ -56,10 +56,6 @@ class NothingRepeats:
 
     def everything(self) -> None:
         return
-
-
-NOTHING_REPEATS: Final = NothingRepeats()
-"""The one that there is: whoever calls often looks whether it is this one, and spares the call."""
 
 
 class Feed(Protocol):

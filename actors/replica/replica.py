@@ -30,7 +30,7 @@ from actors.ground.snapshot_build import SnapshotBuild, Spread
 from actors.replica.entry import Entry, RecordType, array_header_bytes, layouts_of, typed
 from actors.replica.log_level import LogLevel
 from actors.replica.long_works import LongWorks
-from actors.replica.neighbours import NOTHING_REPEATS, Feed, Log, Repeats, Watcher
+from actors.replica.neighbours import Feed, Log, NothingRepeats, Repeats, Watcher
 from storage.raft.errors import Busy, NotLeader
 
 ENTRIES_IN_FLIGHT_MAX = 2
@@ -65,14 +65,12 @@ class Replica:
         """The log, set once, right after it has been made (each needs the other)."""
         self.watcher: Watcher | None = None
         """What watches the shard, set once; None: nothing does."""
-        self.repeats: Repeats = NOTHING_REPEATS
+        self.repeats: Repeats = NothingRepeats()
         """What repeats answers without asking again, set once."""
         self.feeds: tuple[Feed, ...] = ()
         """What passes on what is committed; (): nobody reads it, which is the rule."""
         self.serving = False
         self.level = LogLevel()
-        self._version_read = 0
-        """The format version that was read last: to read the same one once more says nothing new."""
         self._new_shard = new_shard
         self._layouts = layouts_of(record_types)
         self._release = release
@@ -122,8 +120,7 @@ class Replica:
             return self.shard.refusal(request, code)
         if self._is_full:
             return self.shard.refusal(request, ErrorCode.coordinator_not_available)
-        if self.repeats is not NOTHING_REPEATS:
-            self.repeats.asked(request)
+        self.repeats.asked(request)
         result = self.shard.handle(request, now_ms)
         records, replies, events, work = result
         if not records and not events and len(replies) == 1:
@@ -198,9 +195,7 @@ class Replica:
     @property
     def awaits_log(self) -> bool:
         """Return whether the next turn may have something to release, to propose or to go on with."""
-        if self._is_behind or self._leaseless or self._takeover is not None:
-            return True
-        return self._in_flight < ENTRIES_IN_FLIGHT_MAX and self._in_flight < len(self._uncommitted)
+        return self._is_behind or bool(self._leaseless) or self.can_flush or self._takeover is not None
 
     @property
     def is_committed(self) -> bool:
@@ -336,8 +331,7 @@ class Replica:
             self._write(reversed(entry.undo))
         self._uncommitted.clear()
         self._in_flight = 0
-        # What was only decided may be lost; what was not says itself again.
-        self.level.logged, self._version_read = 1, 0
+        self.level.logged = 1  # what was only decided may be lost; what was not says itself again
         self._dirty.clear()
         self._leaseless.clear()
         owed, self._open = self._open, {}
@@ -353,11 +347,8 @@ class Replica:
         """Write records. Every change of the shard's records comes through here, for a snapshot under way
         must know of it. Return the values replaced, each with its key."""
         apply = self.shard.apply
-        replaced = []
-        for key, value in records:
-            replaced.append((key, apply(key, value)))
-        if self.repeats is not NOTHING_REPEATS:
-            self.repeats.written(replaced)
+        replaced = [(key, apply(key, value)) for key, value in records]
+        self.repeats.written(replaced)
         for build in (self._build, self._copy, *self._fed):
             if build is not None and build.is_walking:
                 for key, value in replaced:
@@ -369,10 +360,7 @@ class Replica:
         """Carry out a Result: apply and batch its records, park or release its replies, begin its work."""
         if result.records:
             self._decide(result.records)
-        if len(result.replies) == 1:
-            self._park(result.replies[0])
-        else:
-            self._works.give(result.replies, self._park)
+        self._works.give(result.replies, self._park)
         if result.events:
             self.repeats.told(result.events)
             self._on_events(result.events)
@@ -389,7 +377,7 @@ class Replica:
             entry = self._new_entry()
         if len(records) <= PACKED_AT_ONCE_MAX:
             # An array of records is a header and the records one behind the other.
-            command = pack(records)[1 if len(records) < 16 else array_header_bytes(len(records)) :]
+            command = pack(records)[array_header_bytes(len(records)) :]
             if entry.size_bytes + len(command) <= RAFT_ENTRY_BYTES_MAX:
                 self._add(entry, command, records)
                 return
@@ -455,10 +443,7 @@ class Replica:
         for group_id in entry.groups:
             if self._dirty.get(group_id) is entry:
                 del self._dirty[group_id]
-        if len(entry.replies) == 1:
-            self._send(entry.replies[0])
-        else:
-            self._works.give(entry.replies, self._send)
+        self._works.give(entry.replies, self._send)
 
     def _release_leaseless(self) -> None:
         assert self.log is not None
@@ -476,7 +461,5 @@ class Replica:
         unpacker = msgpack.Unpacker(use_list=False, max_buffer_size=0)
         unpacker.feed(command)
         version, term = unpacker.unpack()
-        if version != self._version_read:
-            self.level.read(version)
-            self._version_read = version
+        self.level.read(version)
         return term, typed(self._layouts, unpacker)

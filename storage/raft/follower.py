@@ -132,7 +132,7 @@ class Follower:
         """Take what follows the end of the log from the leader that was heard last, sync and acknowledge it:
         all that a follower does as a rule, by as little code as can be."""
         core, journal = self._core, self._core.journal
-        _, term, sent_at, commit_index, previous_index, _, entries = message
+        _, _, sent_at, commit_index, previous_index, _, entries = message
         core.pre_votes = None
         core.rest_s = 0.0
         core.heard_leader_at = now = core.clock()
@@ -152,10 +152,7 @@ class Follower:
             core.verified_index = index
         if commit_index > core.commit_index:
             core.commit_index = commit_index if commit_index < index else index
-        durable = journal.durable_index
-        self._acknowledged_index = match = core.verified_index if core.verified_index < durable else durable
-        fields = APPEND_ANSWER, term, sent_at, True, previous_index, match, index, core.commit_index
-        core.links.send(node, new_tuple(AppendAnswer, fields))
+        self._acknowledge(node, sent_at, previous_index)
         return True
 
     def _append_one_by_one(self, entries: tuple[Entry, ...]) -> None:
@@ -261,16 +258,10 @@ class Follower:
     def _answer(self, sent_at: float, success: bool, previous_index: int) -> AppendAnswer:
         core, journal = self._core, self._core.journal
         verified, durable = core.verified_index, journal.durable_index
-        return AppendAnswer(
-            APPEND_ANSWER,
-            core.term,
-            sent_at,
-            success,
-            previous_index,
-            verified if verified < durable else durable,
-            journal.last_index,
-            core.commit_index,
-        )
+        match = verified if verified < durable else durable
+        told = sent_at, success, previous_index, match, journal.last_index, core.commit_index
+        answer: AppendAnswer = new_tuple(AppendAnswer, (APPEND_ANSWER, core.term, *told))
+        return answer
 
     def _acknowledge(self, node: Node, sent_at: float, previous_index: int) -> None:
         answer = self._answer(sent_at, True, previous_index)

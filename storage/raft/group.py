@@ -22,7 +22,7 @@ class Group:
         self.majority = 1
         self.online: set[str] = set()
         """The ids of the replicas that a link connects with this one, members or not."""
-        self.nodes = {self_id: self.own_node}
+        self._nodes = {self_id: self.own_node}
         """Each node that was asked for, by its id."""
 
     def count(self, members: Members) -> None:
@@ -36,9 +36,9 @@ class Group:
 
     def node(self, member_id: str) -> Node:
         """Return the one node of this id: nodes are compared by identity."""
-        node = self.nodes.get(member_id)
+        node = self._nodes.get(member_id)
         if node is None:  # every message asks for its node, and to make one is dear
-            node = self.nodes[member_id] = Node(member_id)
+            node = self._nodes[member_id] = Node(member_id)
         return node
 
     def has_majority(self, voters: set[str]) -> bool:

@@ -102,7 +102,7 @@ class Journal:
         self._syncing_index: int | None = None
         self._syncing_end = Mark(0, 0)
         self._mark = SyncMark(disk, directory)
-        self.sync_outcome: list[BaseException | None] = []
+        self._sync_outcome: list[BaseException | None] = []
         """How a sync has ended that is not taken in yet."""
         self._dirty = False
         self._speed = SyncSpeed()
@@ -236,10 +236,7 @@ class Journal:
         """Write what was appended, and start a sync unless one is running. What is quick or rare is synced
         here: a thread would cost more."""
         if self.unwritten:
-            if self._speed.is_light and not self._dirty and self._syncing_index is None:
-                self._write_through()
-            else:
-                self._write()
+            self._write()
             if self._file_bytes >= self._segment_bytes:
                 self._rotate()
         if not self._dirty or self._syncing_index is not None:
@@ -254,9 +251,9 @@ class Journal:
 
     def collect(self) -> None:
         """Take in the end of a sync, if one ended, and start the next one if more was written meanwhile."""
-        if not self.sync_outcome:
+        if not self._sync_outcome:
             return
-        error = self.sync_outcome.pop()
+        error = self._sync_outcome.pop()
         index, self._syncing_index = self._syncing_index, None
         for file in self._retired:
             file.close()
@@ -311,30 +308,6 @@ class Journal:
             self.durable_index = self._written_index
             self._dirty = False
 
-    def _write_through(self) -> None:
-        """Write and sync in one go: all that most flushes do, by as little code as can be."""
-        records, self.unwritten = self.unwritten, []
-        if self.failed is not None:
-            return
-        content = encode_all(records, self._seed, self._file_bytes)
-        segment, what = self._segments[-1], "write"
-        began = self._clock()
-        try:
-            self._file.append(content)
-            what = "sync"
-            self._wait_for(self._file.sync)
-            self._file_bytes += len(content)
-            what = "mark"
-            self._mark.move((segment.sequence, self._file_bytes))
-        except OSError as error:
-            self._fail(what, error)
-            return
-        now = self._clock()
-        self._speed.took(now - began, now)
-        self._written_index = self.durable_index = index = self.last_index
-        if index > segment.last_index:
-            segment.last_index = index
-
     def _start_sync(self) -> None:
         if not self._dirty or self._executor is None or self._syncing_index is not None:
             return
@@ -347,7 +320,7 @@ class Journal:
 
     def _sync_ended(self, error: BaseException | None, took_s: float) -> None:
         self._speed.took(took_s, self._clock())
-        self.sync_outcome.append(error)
+        self._sync_outcome.append(error)
         self._notify()
 
     def _sync_inline(self) -> None:

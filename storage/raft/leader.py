@@ -45,7 +45,6 @@ class Leader:
         self._voting: list[Progress] = []
         """The progress of the other voters."""
         self._no_op_index = 0
-        self._first_index = 0
         """The index of the first entry of this term; all that follow it are of this term, too."""
         self._lease_until = NEVER
         self._transfer_deadline = NEVER
@@ -59,7 +58,7 @@ class Leader:
         """Begin to lead. Entries of earlier terms commit only under an entry of this one (Raft paper, section
         5.4.2), which is appended here."""
         self._follow_members()
-        self._first_index = self._no_op_index = self._core.journal.last_index + 1
+        self._no_op_index = self._core.journal.last_index + 1
         self._append(NO_OP)
 
     # -- log ----------------------------------------------------------------------------------------
@@ -155,7 +154,7 @@ class Leader:
             matches.append(durable)
             matches.sort(reverse=True)
             index = matches[core.group.majority - 1]
-        if index > core.commit_index and index >= self._first_index:
+        if index > core.commit_index and index >= self._no_op_index:
             core.commit_index = index
 
     def applied(self, index: int, size: int) -> None:

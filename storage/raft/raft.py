@@ -354,8 +354,7 @@ class Raft(Skeleton):
 
     def _tick(self) -> None:
         core, roles, journal = self._core, self._roles, self._core.journal
-        if journal.sync_outcome:
-            journal.collect()
+        journal.collect()
         if (journal.failed is not None or core.failure is not None) and roles.end_if_failed():
             return
         now = core.clock()
@@ -422,7 +421,7 @@ class Raft(Skeleton):
         core = self._core
         if self._fatal is not None or core.failure is not None or self._closed:
             return False
-        peer = core.group.nodes.get(node.id) or core.group.node(node.id)
+        peer = core.group.node(node.id)
         message = decode(fields)
         try:
             try:

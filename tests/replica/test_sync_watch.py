@@ -57,7 +57,7 @@ def test_a_quick_sync_is_not_told_of_however_late_the_watch_looks(watched: Watch
     assert watched.told == 0
 
 
-def test_what_a_sync_raises_is_raised_and_what_is_stuck_then_is_another_one(watched: Watched) -> None:
+def test_what_a_sync_raises_is_raised_and_the_loop_waits_no_more(watched: Watched) -> None:
     def fail() -> None:
         raise OSError("the disk fails")
 

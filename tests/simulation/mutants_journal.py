@@ -28,7 +28,7 @@ class SyncCoversWhatCameLater(Journal):
     """A sync makes durable what was written before it began."""
 
     def collect(self) -> None:
-        if self.sync_outcome and self._syncing_index is not None:
+        if self._sync_outcome and self._syncing_index is not None:
             self._syncing_index = self._written_index
         super().collect()
 

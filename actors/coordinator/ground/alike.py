@@ -12,6 +12,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
+from actors.ground.contract import new_tuple
 from actors.ground.records import TopicPartitions
 
 SHARED_MAX: Final = 2_048
@@ -79,6 +80,5 @@ def alike(value: _V, other: _V | None) -> _V:
         return value
     if value == other:
         return other
-    new: Any = tuple.__new__
-    same: _V = new(type(value), [b if a == b else a for a, b in zip(value, other, strict=True)])
+    same: _V = new_tuple(type(value), [b if a == b else a for a, b in zip(value, other, strict=True)])
     return same
