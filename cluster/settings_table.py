@@ -135,6 +135,8 @@ _GROUPS = (
     _row("group.heartbeat.lane.after", 0, INT32,
          "Compiled code answers heartbeats that repeat once a leader had so many within five minutes: less"
          " processor, 75 MiB of memory; 0: never."),
+    _row("group.heartbeat.lane.linger.ms", 0, 1_000,
+         "How long that code lets heartbeats, and rare commits, gather: they are answered that much later."),
     _row("group.heartbeat.budget.per.second", 1, INT32,
          "KIP-848: members of one leader are told longer intervals rather than to send more than so many."),
     _row("offset.metadata.max.bytes", 0, INT32, "Text that may be stored with an offset."),

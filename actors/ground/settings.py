@@ -73,6 +73,9 @@ class GroupSettings(NamedTuple):
     """A setting of our own: after how many heartbeats that repeat, within five minutes, a leader has compiled
     code answer them, see `actors.leader.lane.memory`; 0: never. The default is about as many as cost what
     loading that code costs; it also takes 75 MB."""
+    group_heartbeat_lane_linger_ms: int = 20
+    """A setting of our own: how long heartbeats and commits of calm connections gather there, see
+    `actors.leader.lane.sockets`; 0: not at all."""
 
     def __reduce__(self) -> Rebuilding:
         return by_name(self)

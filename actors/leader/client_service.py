@@ -25,6 +25,7 @@ from actors.ground.tasks import Tasks
 from actors.ground.topic_names import INTERNAL_TOPICS
 from actors.leader.group_server import ElsewhereError, GroupServer, LastHeartbeat, LastHeartbeats
 from actors.leader.held_heartbeats import HeldHeartbeats, HoldEnd
+from actors.leader.known_requests import KnownCommit
 from actors.leader.known_tier import KnownTier
 from actors.leader.offsets_feed import OffsetsFeed
 from actors.leader.warm_kernels import WarmKernels
@@ -49,13 +50,17 @@ request may be a JoinGroup of another partition's group, parked for as long as g
 which is 30 minutes by default."""
 
 WINDOW_MS: Final = 300_000
-"""Within which time as many heartbeats have to repeat as make the lane pay: 17 a second by default."""
+"""Within which time as many requests have to repeat as make the lane pay: 17 a second by default."""
+
+RARE_MS: Final = 200
+"""The commits of a member are rare from this spacing on: they may gather with others'."""
 
 NewLink = Callable[[LinkHandlers], Link]
 
 
 class Payback:
-    """The count of heartbeats that the lane would have answered: it pays after `pays_after` of them."""
+    """The count of heartbeats that the lane would have answered, and of commits that it would have gathered:
+    it pays after `pays_after` of them."""
 
     __slots__ = ("_count", "_pays_after", "_since_ms")
 
@@ -65,7 +70,7 @@ class Payback:
         self._since_ms = 0
 
     def is_reached(self, now_ms: int) -> bool:
-        """Count a heartbeat, and return whether the lane pays."""
+        """Count one, and return whether the lane pays."""
         if now_ms - self._since_ms > WINDOW_MS:
             self._count, self._since_ms = 0, now_ms
         self._count += 1
@@ -145,7 +150,8 @@ class ClientService:
 
         new_lane = await asyncio.to_thread(load, self._stopped)
         if new_lane is not None and not self._stopped.is_set():
-            self.lane = new_lane(self._host, self._server, self.held)
+            linger_ms = self._known.spec.groups.group_heartbeat_lane_linger_ms
+            self.lane = new_lane(self._host, self._server, self.held, linger_ms)
 
     def hand_all_back(self) -> None:
         """Give every connection back to the broker, which finds the new leader on this node: clients must not
@@ -181,6 +187,8 @@ class ClientService:
             answered = self._server.again(known, frame, connection.answer)
             if answered is not None:
                 self._host.arm()  # as below
+            if type(known) is KnownCommit and known.spacing_ms(self._host.now_ms()) >= RARE_MS:
+                self._rare(connection)
         else:
             try:
                 header, body_offset = parse_header(frame)
@@ -217,6 +225,13 @@ class ClientService:
         """Have the lane repeat an answer that was given at once, if there is one."""
         if self.lane is not None:
             self.lane.repeated(connection, last, answered)
+        elif self._payback is not None:
+            self._look_whether_it_pays(self._payback)
+
+    def _rare(self, connection: Connection) -> None:
+        """Have the lane read a connection that commits now and then, together with others."""
+        if self.lane is not None:
+            self.lane.commits(connection)
         elif self._payback is not None:
             self._look_whether_it_pays(self._payback)
 

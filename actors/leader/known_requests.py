@@ -57,6 +57,7 @@ class KnownCommit(Known):
         "_answer_behind",
         "_asked",
         "_body",
+        "_found_ms",
         "_names",
         "_response",
         "counts",
@@ -77,6 +78,12 @@ class KnownCommit(Known):
         self._names = tuple(intern(topic) for topic, _ in body.topics)
         self._response: Any = None
         self._answer_before = self._answer_behind = b""
+        self._found_ms: int | None = None
+
+    def spacing_ms(self, now_ms: int) -> int:
+        """Note that it is recognised. Return how long ago it was recognised before; 0: never."""
+        before_ms, self._found_ms = self._found_ms, now_ms
+        return 0 if before_ms is None else now_ms - before_ms
 
     @property
     def whose(self) -> tuple[Any, ...]:

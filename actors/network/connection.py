@@ -37,8 +37,7 @@ LATER: Final = None
 
 _CHUNK_BYTES_MIN = LENGTH_BYTES + FRAME_BYTES_MIN
 
-# The states. READY is 0 so that the hot path asks one question: nothing is buffered and nothing is
-# outstanding.
+# The states. READY is 0 so that the hot path asks one question: nothing is buffered or outstanding.
 _READY, _PARTIAL, _RUNNING, _WAITING, _CLOSING, _LEAVING, _CLOSED = range(7)
 
 
@@ -147,6 +146,8 @@ class Connection(asyncio.Protocol):
                 self._write(frame)
             if not is_done:
                 self._go_on()
+            elif self._lent_to is not None:
+                self._lent_to.is_ready()
         elif self._state == _RUNNING:
             self._early_answer = frame
         else:
@@ -185,9 +186,10 @@ class Connection(asyncio.Protocol):
 
     def lend(self, reader: Reader) -> int | None:
         """Have `reader` read the socket and give what it does not answer to `data_received`, until it hears
-        `taken_back`. Return the descriptor; None: whoever reads has to read on."""
-        transport = self._transport
-        if transport is None or self._read_paused or not self.is_quiet or self._lent_to is not None:
+        `taken_back`. Return the descriptor; None: whoever reads has to read on, because more came already."""
+        transport, is_parting = self._transport, self._released is not None or self._state >= _CLOSING
+        is_busy = self._read_paused or self._turn_scheduled or self._frames.kept or self._lent_to is not None
+        if transport is None or transport.is_closing() or is_parting or is_busy:
             return None
         transport.pause_reading()
         self._lent_to = reader
@@ -295,13 +297,11 @@ class Connection(asyncio.Protocol):
     # What the table and the pace call.
 
     def sweep(self, quiet_sweeps_max: int) -> None:
-        """Advance the idle clock by one step: `quiet_sweeps_max` of them without a served frame close the
-        connection (`connections.max.idle.ms`), one closes the socket of a closed one whose client does not
-        read."""
+        """Advance the idle clock: `quiet_sweeps_max` steps without a served frame close the connection
+        (`connections.max.idle.ms`), one closes the socket of a closed one whose client does not read."""
         lent_to = self._lent_to
         if self.active or self._state == _WAITING or (lent_to is not None and lent_to.has_spoken()):
-            self.active = False
-            self._quiet_sweeps = 0
+            self.active, self._quiet_sweeps = False, 0
             return
         self._quiet_sweeps += 1
         if self._state == _CLOSED or self._quiet_sweeps >= quiet_sweeps_max:

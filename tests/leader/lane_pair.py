@@ -50,6 +50,7 @@ HOLD_S_MAX = 5
 """How many seconds an answer is waited for."""
 SESSION_MS = 45_000
 REBALANCE_TIMEOUT_MS = 60_000
+LINGER_MS = 20
 ROUNDS = 8
 """How many iterations of the loop bring every byte to where it goes."""
 TOPIC = TopicImage(b"orders".rjust(16, b"-"), "orders", (0,) * 4)
@@ -260,7 +261,7 @@ class Pair:
         with_lane = self.servers[0]
         host, clients = with_lane.partition._host, with_lane.clients
         if has_loaded:
-            clients.lane = Lane(host, with_lane.partition._server, clients.held, _repeat())
+            clients.lane = Lane(host, with_lane.partition._server, clients.held, LINGER_MS, _repeat())
         self.push(ALLOWED)
         await self.settle()
 

@@ -29,43 +29,56 @@ from actors.leader.lane.memory import (
     SPACING_MS_MAX,
     SPACING_MS_MIN,
 )
-from actors.protocol.api_keys import HEARTBEAT
+from actors.protocol.api_keys import HEARTBEAT, OFFSET_COMMIT
 
-EVENTS_MAX: Final = 64
-"""How many sockets one call reads, and how many holds that it cannot end it gives to Python, together: half a
-millisecond, then the loop goes on."""
+EVENTS_MAX: Final = 32
+"""How many lively sockets one call reads, how many calm ones, and how many holds that it cannot end it gives
+to Python: half a millisecond each, then the loop goes on."""
+ROWS_MAX: Final = 3 * EVENTS_MAX
+CALM_AFTER: Final = 2
+"""How many calm requests in a row make a connection calm."""
+COMMITS_SPACING: Final = 5
+"""A commit is calm after so many times the spacing that makes a heartbeat calm: somebody waits for it, so it
+may be late by a tenth of the time that went by since the last one."""
 EVENT_INTS, EVENT_DESCRIPTOR = (3, 1) if platform.machine() == "x86_64" else (4, 2)
 """The size of the kernel's `struct epoll_event` in int32s, and which of them is the descriptor."""
 READ_BYTES: Final = 256 * 1024
 """How much one call reads in all: what is not answered lies there until Python has taken it."""
 READ_BYTES_MIN: Final = 8 * 1024
 """The least room that a socket is read into; with less, it is left for the next call."""
-QUIET, SPOKE, HOLDS, UNTIL_MS, DESCRIPTOR = range(5)
+QUIET, SPOKE, HOLDS, UNTIL_MS, DESCRIPTOR, IN_A_ROW, GIVEN_MS = range(7)
 """The rows of what is known of each seat, which is a connection: whether Python owes it nothing; whether it
 was heard since the last sweep; the place whose answer is held (-1: none), and until when (0: none is); its
-socket's descriptor."""
-SEAT_FACTS: Final = 5
+socket's descriptor; how many calm requests came since any other did, up to CALM_AFTER; when bytes of it were
+given to Python last."""
+SEAT_FACTS: Final = 7
 WHO, BEGIN, SIZE, SENT, PLACE = range(5)
 """The columns of what is given to Python: whose seat it is, where its bytes begin, how many there are (0:
 none, the socket has ended; LEASELESS), and how many bytes of which place's answer the socket took (-1: all,
 or there was no answer)."""
 LEASELESS: Final = -1
 """A size: a hold is over, and no lease allows to answer."""
-EPOLL, NOW_MS, DUE_MS, LEASE_UNTIL_NS, CLASSIC, CONSUMER, BEGAN, OVER, BY_REQUEST, NEXT_MS, GIVEN = range(11)
-"""What one call is told: whose sockets to read, the time, up to when holds are over (0: not now), when the
-lease ends on the monotonic clock. And what it tells: how many heartbeats of each API it has answered, how
-many holds have begun, were over, or ended by a request, when the next one is over, and how many rows Python
-gets."""
-NUMBERS: Final = 11
+LIVELY, CALM, NOW_MS, DUE_MS, LEASE_UNTIL_NS, CALM_MS = range(6)
+"""What one call is told: the epolls of the lively and of the calm sockets, the time, up to when holds are
+over (0: not now), when the lease ends on the monotonic clock, and from which spacing on a member is calm
+(NEVER: nobody is)."""
+CLASSIC, CONSUMER, BEGAN, OVER, BY_REQUEST, NEXT_MS, GIVEN, CALM_READY = range(6, 14)
+"""What it tells: how many heartbeats of each API it has answered, how many holds have begun, were over, or
+ended by a request, when the next one is over, how many rows Python gets, and how many calm sockets had
+something."""
+NUMBERS: Final = 14
 NEVER: Final = 2**62
 BUCKET: Final = 8
 """How many repetitions may have the same place in the index."""
 DONT_WAIT, NO_SIGNAL, MONOTONIC = 0x40, 0x4000, 1
 """Linux's MSG_DONTWAIT, MSG_NOSIGNAL and CLOCK_MONOTONIC."""
+ADD, REMOVE, READABLE = 1, 2, 0x2001
+"""Linux's EPOLL_CTL_ADD and EPOLL_CTL_DEL, and EPOLLIN with EPOLLRDHUP."""
 
 Repeat = Callable[..., None]
 
 epoll_wait: Any = None
+epoll_ctl: Any = None
 recv: Any = None
 send: Any = None
 memcmp: Any = None
@@ -143,12 +156,12 @@ def end_holds(numbers: Any, seats: Any, facts: Any, frames: Any, others: Any) ->
         until_ms = seats[UNTIL_MS, seat]
         if until_ms == 0:
             continue
-        if until_ms > numbers[DUE_MS] or given == EVENTS_MAX // 2:
+        if until_ms > numbers[DUE_MS] or given == EVENTS_MAX:
             numbers[NEXT_MS] = min(numbers[NEXT_MS], until_ms)
             continue
         row, place = others[given], seats[HOLDS, seat]
         row[WHO], row[BEGIN], row[SIZE], row[SENT], row[PLACE] = seat, 0, LEASELESS, -1, place
-        if is_leased(numbers[LEASE_UNTIL_NS], others[EVENTS_MAX]):
+        if is_leased(numbers[LEASE_UNTIL_NS], others[ROWS_MAX]):
             numbers[OVER] += 1
             sent = let_go(numbers, seat, seats, facts, frames)
             if sent == facts[place, ANSWER_BYTES]:
@@ -192,6 +205,8 @@ def serve(
         begin += fact[REQUEST_BYTES]
         fact[HEARD_MS] = fact[CAME_MS] = now_ms
         fact[SPACING_MS], seats[SPOKE, seat] = spacing_ms, 1
+        is_calm = spacing_ms >= numbers[CALM_MS]
+        seats[IN_A_ROW, seat] = min(seats[IN_A_ROW, seat] + 1, CALM_AFTER) if is_calm else 0
         if fact[HOLD_MS]:
             fact[HELD], seats[HOLDS, seat], seats[UNTIL_MS, seat] = 1, place, now_ms + fact[HOLD_MS]
             numbers[BEGAN] += 1
@@ -203,6 +218,25 @@ def serve(
             break
     row[BEGIN], row[SIZE] = begin, end - begin
     return bool(begin == end and row[SENT] < 0)
+
+
+def note_given(numbers: Any, row: Any, seats: Any, room: Any) -> None:
+    """Note whether what Python is given was sent calmly."""
+    seat, begin, now_ms = row[WHO], row[BEGIN], numbers[NOW_MS]
+    spacing_ms = now_ms - seats[GIVEN_MS, seat]
+    is_commit = row[SIZE] >= 6 and room[begin + 4] == 0 and room[begin + 5] == OFFSET_COMMIT
+    is_calm = is_commit and spacing_ms // COMMITS_SPACING >= numbers[CALM_MS]
+    seats[IN_A_ROW, seat] = min(seats[IN_A_ROW, seat] + 1, CALM_AFTER) if is_calm else 0
+    seats[GIVEN_MS, seat] = now_ms
+
+
+def move(numbers: Any, seat: int, seats: Any, events: Any, was_calm: bool) -> None:
+    """Have the epoll that is looked at more often, or the other one, have the seat's socket."""
+    descriptor, event = seats[DESCRIPTOR, seat], events[-EVENT_INTS:]
+    event[:] = 0
+    event[0], event[EVENT_DESCRIPTOR] = READABLE, descriptor
+    epoll_ctl(numbers[CALM if was_calm else LIVELY], REMOVE, descriptor, event.ctypes.data)
+    epoll_ctl(numbers[LIVELY if was_calm else CALM], ADD, descriptor, event.ctypes.data)
 
 
 def repeat(
@@ -219,34 +253,37 @@ def repeat(
 ) -> None:
     """End the holds that are over, read what is there on the sockets, and answer the repetitions.
 
-    `numbers` is int64[NUMBERS]; `events` int32, for the kernel; `seats_of` int32[descriptor] -> seat; `seats`
-    int64[SEAT_FACTS, seat]; `facts` int64[place, `memory.FACTS`]; `frames` uint8[place, 2, bytes], request
-    and answer; `index` int32[a power of two, BUCKET], the places by `checksum` modulo that power; `table`
-    int64[256], the `remainders`; `room` uint8, for what is read; `others` int64[EVENTS_MAX + 1, 5] takes what
-    is for Python.
+    `numbers` is int64[NUMBERS]; `events` int32, for the kernel, and room for one more at the end; `seats_of`
+    int32[descriptor] -> seat; `seats` int64[SEAT_FACTS, seat]; `facts` int64[place, `memory.FACTS`]; `frames`
+    uint8[place, 2, bytes], request and answer; `index` int32[a power of two, BUCKET], the places by
+    `checksum` modulo that power; `table` int64[256], the `remainders`; `room` uint8, for what is read;
+    `others` int64[ROWS_MAX + 1, 5] takes what is for Python.
     """
     numbers[CLASSIC:] = 0
     numbers[NEXT_MS] = NEVER
     given = end = 0
+    clock = others[ROWS_MAX]
     if numbers[DUE_MS]:
         given = end_holds(numbers, seats, facts, frames, others)
-    ready = epoll_wait(numbers[EPOLL], events.ctypes.data, EVENTS_MAX // 2, 0)
-    for event in range(ready):
-        if room.size - end < READ_BYTES_MIN:
-            break
-        descriptor = events[event * EVENT_INTS + EVENT_DESCRIPTOR]
-        seat = seats_of[descriptor]
-        if seat < 0:
-            continue
-        read = max(recv(descriptor, room.ctypes.data + end, room.size - end, DONT_WAIT), 0)
-        row = others[given]
-        row[WHO], row[BEGIN], row[SIZE], row[SENT], row[PLACE] = seat, end, read, -1, -1
-        clock = others[EVENTS_MAX]
-        if read and serve(numbers, row, seats, facts, frames, index, table, room, clock):
-            continue
-        seats[QUIET, seat] = 0
-        given += 1
-        end += read
+    for kind in (LIVELY, CALM):
+        ready = epoll_wait(numbers[kind], events.ctypes.data, EVENTS_MAX, 0)
+        if kind == CALM:
+            numbers[CALM_READY] = ready
+        for event in range(ready):
+            descriptor = events[event * EVENT_INTS + EVENT_DESCRIPTOR]
+            seat = seats_of[descriptor]
+            if seat < 0 or room.size - end < READ_BYTES_MIN:
+                continue
+            read = max(recv(descriptor, room.ctypes.data + end, room.size - end, DONT_WAIT), 0)
+            row = others[given]
+            row[WHO], row[BEGIN], row[SIZE], row[SENT], row[PLACE] = seat, end, read, -1, -1
+            if not (read and serve(numbers, row, seats, facts, frames, index, table, room, clock)):
+                seats[QUIET, seat] = 0
+                note_given(numbers, row, seats, room)
+                given += 1
+                end += read
+            if (seats[IN_A_ROW, seat] == CALM_AFTER) != (kind == CALM):
+                move(numbers, seat, seats, events, kind == CALM)
     numbers[GIVEN] = given
 
 
@@ -268,7 +305,7 @@ def _compile(*, cache: bool) -> Repeat:
         *(bytes_[:, :, ::1], types.int32[:, ::1], int64[::1], bytes_[::1], int64[:, ::1]),
     )
     names = {**globals(), **_libc(types)}
-    for part in (is_leased, find, give, let_go, end_holds, serve):
+    for part in (is_leased, find, give, let_go, end_holds, serve, note_given, move):
         text = FunctionType(part.__code__, names, part.__name__)
         names[part.__name__] = numba.njit(nogil=True)(text)
     text = FunctionType(repeat.__code__, names, repeat.__name__)
@@ -281,6 +318,7 @@ def _libc(types: Any) -> dict[str, Any]:
     pointer, size, number, result = types.uintp, types.uint64, types.int32, types.int64
     return {
         "epoll_wait": types.ExternalFunction("epoll_wait", number(number, pointer, number, number)),
+        "epoll_ctl": types.ExternalFunction("epoll_ctl", number(number, number, number, pointer)),
         "recv": types.ExternalFunction("recv", result(number, pointer, size, number)),
         "send": types.ExternalFunction("send", result(number, pointer, size, number)),
         "memcmp": types.ExternalFunction("memcmp", number(pointer, pointer, size)),

@@ -1,14 +1,13 @@
 """The sockets of the lane: which connections are lent to it, and what becomes of what it does not answer.
 
-The law is in `memory.py`. The sockets stand in an epoll of their own, whose descriptor the loop watches: it
-wakes once for all of them, and one call of the compiled function serves them. One timer wakes it for the
-holds that are over.
+The law is in `memory.py`. One call of the compiled function serves all sockets that are ready (`epolls.py`).
+One timer wakes the lane for the holds that are over.
 """
 
 from __future__ import annotations
 
 import asyncio
-import select
+from functools import partial
 from math import inf
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from actors.coordinator.ground.held import AT_ONCE, Terms
 from actors.ground.contract import Request
 from actors.ground.limits import LANE_CONNECTIONS_MAX, LANE_HEARTBEATS_MAX, REMEMBERED_HEARTBEATS_MAX
 from actors.leader.lane import compiled
+from actors.leader.lane.epolls import Epolls
 from actors.leader.lane.memory import CAME_MS, HELD, SPACING_MS, Memory, Repetition
 from actors.leader.lane.neighbours import Heartbeat, Held, Holding, Server
 from actors.leader.lane.tables import TELLS, TOLD, Tables, Written
@@ -79,9 +79,12 @@ class _Lent:
 
 
 class Lane:
-    """The lane of one leader, which answers through `server` and holds with `held`."""
+    """The lane of one leader, which answers through `server` and holds with `held`. It looks at calm sockets
+    once in `linger_ms` at most; 0: at once, always."""
 
-    def __init__(self, host: ReplicaHost, server: Server, held: Held, repeat: compiled.Repeat) -> None:
+    def __init__(
+        self, host: ReplicaHost, server: Server, held: Held, linger_ms: int, repeat: compiled.Repeat
+    ) -> None:
         self._host = host
         self._server = server
         self._held = held
@@ -91,9 +94,9 @@ class Lane:
         self._now_ms = host.now_ms
         self._classic = server.counts.of(HEARTBEAT)
         self._consumer = server.counts.of(CONSUMER_GROUP_HEARTBEAT)
-        self._epoll: select.epoll | None = None
-        self._descriptor = -1
-        """The epoll's descriptor, once there is one."""
+        self._linger_ms = linger_ms
+        self._epolls: Epolls | None = None
+        """Where the sockets stand; None as long as there is none."""
         self._lent: dict[Connection, _Lent] = {}
         """The connections that are lent, or that are about to be."""
         self._seated: dict[int, _Lent] = {}
@@ -118,10 +121,8 @@ class Lane:
 
     def close(self) -> None:
         """Read no more. The connections must be closed already."""
-        if self._epoll is not None:
-            self._loop.remove_reader(self._descriptor)
-            self._epoll.close()
-            self._epoll = None
+        if self._epolls is not None:
+            self._epolls.close()
         if self._timer is not None:
             self._timer.cancel()
         self._repeat = None
@@ -140,6 +141,16 @@ class Lane:
                 self.settles(lent)  # Python was only asked because the connection was owed something
             else:
                 self._remember(connection, last, AT_ONCE)
+
+    def commits(self, connection: Connection) -> None:
+        """Read a connection that commits now and then."""
+        if not self._linger_ms or connection in self._lent or len(self._lent) >= LANE_CONNECTIONS_MAX:
+            return
+        if not connection.closed:
+            lent = _Lent(self, connection, self._tables.take_seat())
+            self._lent[connection] = lent
+            if not self._seat(lent):
+                self.leave(lent)
 
     def ended(self, holding: Holding, request: Request, terms: Terms, response: Any) -> None:
         """Take over a heartbeat whose hold ended with an answer that says nothing: the next ones may be held
@@ -220,13 +231,11 @@ class Lane:
         descriptor = lent.connection.lend(lent)
         if descriptor is None:
             return False
-        if self._epoll is None:
-            self._epoll = select.epoll()
-            self._descriptor = self._epoll.fileno()
-            self._loop.add_reader(self._descriptor, self._wake)
+        if self._epolls is None:
+            self._epolls = Epolls(self._linger_ms, self._now_ms, partial(self._run, 0), self._look)
         self._tables.read_seat(lent.seat, descriptor)
         self._seated[lent.seat] = lent
-        self._epoll.register(descriptor, select.EPOLLIN | select.EPOLLRDHUP)
+        self._epolls.add(descriptor)
         return True
 
     # What connections tell (actors.network.lending.Reader).
@@ -243,8 +252,9 @@ class Lane:
             self.memory.forget(repetition)
         self._lent.pop(lent.connection, None)
         if self._seated.pop(lent.seat, None) is not None:
-            assert self._epoll is not None
-            self._epoll.unregister(int(self._tables.seats[compiled.DESCRIPTOR, lent.seat]))
+            assert self._epolls is not None
+            descriptor = int(self._tables.seats[compiled.DESCRIPTOR, lent.seat])
+            self._epolls.remove(descriptor, is_calm=self._tables.is_calm(lent.seat))
         self._tables.free_seat(lent.seat)
 
     # What the memory tells.
@@ -283,25 +293,28 @@ class Lane:
 
     # What the loop tells.
 
-    def _wake(self) -> None:
-        """Serve what has come on the lane's sockets."""
-        self._run(0)
+    def _look(self) -> int:
+        """Serve what has gathered, and end the holds that are over, or nearly."""
+        due_ms = self._now_ms() + TOGETHER_MS
+        return self._run(due_ms if self._next_ms <= due_ms else 0)
 
     def end_holds(self) -> None:
         """End the holds that are over."""
         self._timer, self._next_ms = None, compiled.NEVER
-        self._run(self._host.now_ms() + TOGETHER_MS)
+        self._run(self._now_ms() + TOGETHER_MS)
 
-    def _run(self, due_ms: int) -> None:
-        repeat, raft, tables = self._repeat, self._host.raft, self._tables
-        if repeat is None or raft is None:
-            return
+    def _run(self, due_ms: int) -> int:
+        """Serve what has come, and end what is held no longer than until `due_ms`, if that is not 0. Return
+        how many calm sockets had something."""
+        repeat, raft, tables, epolls = self._repeat, self._host.raft, self._tables, self._epolls
+        if repeat is None or raft is None or epolls is None:
+            return 0
         lease_until, now_ms = raft.lease_until, self._now_ms()
         until_ns = LEASE_NS_MAX if lease_until == inf else int(lease_until * 1e9) if lease_until > 0 else 0
-        TOLD.pack_into(tables.numbers, 0, self._descriptor, now_ms, due_ms, until_ns)
+        TOLD.pack_into(tables.numbers, 0, *epolls.descriptors, now_ms, due_ms, until_ns, epolls.calm_ms)
         repeat(*tables.arguments)
         told = TELLS.unpack_from(tables.numbers, TOLD.size)
-        classic, consumer, began, over, by_request, next_ms, given = told
+        classic, consumer, began, over, by_request, next_ms, given, calm = told
         if classic:
             self._classic.fine += classic
             self.answered += classic
@@ -315,6 +328,7 @@ class Lane:
             self._wake_at(next_ms, now_ms)
         if given:
             self._give(tables.others[:given].tolist())
+        return int(calm)
 
     def _wake_at(self, next_ms: int, now_ms: int) -> None:
         """See that the lane wakes when the next hold is over."""

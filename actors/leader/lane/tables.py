@@ -60,10 +60,10 @@ class Tables:
         self.numbers = bytearray(8 * compiled.NUMBERS)
         """What `compiled.repeat` is told and tells, as `TOLD` and `TELLS` write and read it: numpy's own ways
         take several times as long, and this is done at each wake-up."""
-        self._events = np.zeros(compiled.EVENTS_MAX * compiled.EVENT_INTS, np.int32)
+        self._events = np.zeros((compiled.EVENTS_MAX + 1) * compiled.EVENT_INTS, np.int32)
         self._table = np.array(compiled.remainders(), np.int64)
         self.room = np.zeros(compiled.READ_BYTES, np.uint8)
-        self.others = np.zeros((compiled.EVENTS_MAX + 1, 5), np.int64)
+        self.others = np.zeros((compiled.ROWS_MAX + 1, 5), np.int64)
         self.arguments: tuple[Any, ...] = ()
         """What `compiled.repeat` takes."""
         self._renew()
@@ -105,6 +105,10 @@ class Tables:
             self._renew()
         self._seats_of[descriptor] = seat
         self.seats[compiled.DESCRIPTOR, seat] = descriptor
+
+    def is_calm(self, seat: int) -> bool:
+        """Return whether the epoll of calm sockets has this seat's."""
+        return bool(self.seats[compiled.IN_A_ROW, seat] == compiled.CALM_AFTER)
 
     def free_seat(self, seat: int) -> None:
         descriptor = self.seats[compiled.DESCRIPTOR, seat]
