@@ -32,9 +32,11 @@ from actors.leader.lane.memory import (
 from actors.protocol.api_keys import HEARTBEAT, OFFSET_COMMIT
 
 EVENTS_MAX: Final = 32
-"""How many lively sockets one call reads, how many calm ones, and how many holds that it cannot end it gives
-to Python: half a millisecond each, then the loop goes on."""
-ROWS_MAX: Final = 3 * EVENTS_MAX
+"""How many lively sockets one call reads, and how many holds that it cannot end it gives to Python: half a
+millisecond, then the loop goes on."""
+CALM_EVENTS_MAX: Final = 128
+"""How many calm sockets one call reads: what gathers in 20 ms at 6,000 a second."""
+ROWS_MAX: Final = 2 * EVENTS_MAX + CALM_EVENTS_MAX
 CALM_AFTER: Final = 2
 """How many calm requests in a row make a connection calm."""
 COMMITS_SPACING: Final = 5
@@ -266,7 +268,8 @@ def repeat(
     if numbers[DUE_MS]:
         given = end_holds(numbers, seats, facts, frames, others)
     for kind in (LIVELY, CALM):
-        ready = epoll_wait(numbers[kind], events.ctypes.data, EVENTS_MAX, 0)
+        events_max = CALM_EVENTS_MAX if kind == CALM else EVENTS_MAX
+        ready = epoll_wait(numbers[kind], events.ctypes.data, events_max, 0)
         if kind == CALM:
             numbers[CALM_READY] = ready
         for event in range(ready):

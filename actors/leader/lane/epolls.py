@@ -13,7 +13,7 @@ import select
 from collections.abc import Callable
 from typing import Final
 
-from actors.leader.lane.compiled import EVENTS_MAX, NEVER
+from actors.leader.lane.compiled import CALM_EVENTS_MAX, NEVER
 
 CALM_LINGERS: Final = 2
 """After so many lingers a member is calm: whoever sends the next heartbeat as soon as the last one is
@@ -93,7 +93,7 @@ class Epolls:
             self._found_ms = self._now_ms()
         if self._lively.closed:
             return
-        if 0 < ready < EVENTS_MAX:
+        if 0 < ready < CALM_EVENTS_MAX:
             self._look_later()
         else:
             self._watch()

@@ -60,7 +60,7 @@ class Tables:
         self.numbers = bytearray(8 * compiled.NUMBERS)
         """What `compiled.repeat` is told and tells, as `TOLD` and `TELLS` write and read it: numpy's own ways
         take several times as long, and this is done at each wake-up."""
-        self._events = np.zeros((compiled.EVENTS_MAX + 1) * compiled.EVENT_INTS, np.int32)
+        self._events = np.zeros((compiled.CALM_EVENTS_MAX + 1) * compiled.EVENT_INTS, np.int32)
         self._table = np.array(compiled.remainders(), np.int64)
         self.room = np.zeros(compiled.READ_BYTES, np.uint8)
         self.others = np.zeros((compiled.ROWS_MAX + 1, 5), np.int64)
