@@ -30,7 +30,7 @@ class Epolls:
     ) -> None:
         self.linger_ms = linger_ms
         self.calm_ms = CALM_LINGERS * linger_ms or NEVER
-        """From which spacing of its heartbeats on a member is calm."""
+        """The least spacing of its heartbeats that makes a member calm."""
         self._now_ms = now_ms
         self._serve_wake, self._serve_look = wake, look
         self._loop = asyncio.get_running_loop()
