@@ -296,12 +296,19 @@ class Lane:
     def _look(self) -> int:
         """Serve what has gathered, and end the holds that are over, or nearly."""
         due_ms = self._now_ms() + TOGETHER_MS
-        return self._run(due_ms if self._next_ms <= due_ms else 0)
+        if self._next_ms > due_ms:
+            return self._run(0)
+        if self._timer is not None:
+            self._timer.cancel()
+        return self._end_holds(due_ms)
 
     def end_holds(self) -> None:
         """End the holds that are over."""
+        self._end_holds(self._now_ms() + TOGETHER_MS)
+
+    def _end_holds(self, due_ms: int) -> int:
         self._timer, self._next_ms = None, compiled.NEVER
-        self._run(self._now_ms() + TOGETHER_MS)
+        return self._run(due_ms)
 
     def _run(self, due_ms: int) -> int:
         """Serve what has come, and end what is held no longer than until `due_ms`, if that is not 0. Return
