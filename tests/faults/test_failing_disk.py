@@ -151,8 +151,10 @@ def test_leader_whose_disk_hangs_is_replaced_and_lets_its_clients_go() -> None:
             hangs = DiskFault(f"{GROUP}-{leader}", delay_ms=1_000 * HANGS_S)
             Faults(disks=(hangs,)).write(faults_of(root))
             began_at = time.monotonic()
-            assert await asyncio.wait_for(connection.read(), HANGS_S) == b""
-            writer.close()
+            try:
+                assert await asyncio.wait_for(connection.read(), HANGS_S) == b""
+            finally:
+                writer.close()
             assert await group.ask(leader, "status") is None, "its loop hangs still"
             await clients.progress(group.story)
             assert time.monotonic() < began_at + HANGS_S, "others have served before the disk came back"
