@@ -74,8 +74,8 @@ class GroupSettings(NamedTuple):
     code answer them, see `actors.leader.lane.memory`; 0: never. The default is about as many as cost what
     loading that code costs; it also takes 75 MB."""
     group_heartbeat_lane_linger_ms: int = 20
-    """A setting of our own: how long heartbeats and commits of calm connections gather there, see
-    `actors.leader.lane.sockets`; 0: not at all."""
+    """A setting of our own: how long heartbeats and commits of calm connections gather until that code
+    looks at them, see `actors.leader.lane.epolls`; 0: not at all."""
 
     def __reduce__(self) -> Rebuilding:
         return by_name(self)

@@ -52,8 +52,8 @@ which is 30 minutes by default."""
 WINDOW_MS: Final = 300_000
 """Within which time as many requests have to repeat as make the lane pay: 17 a second by default."""
 
-RARE_MS: Final = 200
-"""The commits of a member are rare from this spacing on: they may gather with others'."""
+RARE_LINGERS: Final = 10
+"""The commits of a member are rare if so many lingers lie between them: they may gather with others'."""
 
 NewLink = Callable[[LinkHandlers], Link]
 
@@ -99,6 +99,7 @@ class ClientService:
         self._kernels = WarmKernels(host.replica, known)
         self.lane: Lane | None = None
         """What repeats answers of heartbeats, once that has paid."""
+        self._linger_ms = spec.groups.group_heartbeat_lane_linger_ms
         pays_after = spec.groups.group_heartbeat_lane_after
         self._payback = Payback(pays_after) if pays_after else None
         """The count of heartbeats that the lane would have answered; None: it is loaded, or not to be."""
@@ -150,8 +151,7 @@ class ClientService:
 
         new_lane = await asyncio.to_thread(load, self._stopped)
         if new_lane is not None and not self._stopped.is_set():
-            linger_ms = self._known.spec.groups.group_heartbeat_lane_linger_ms
-            self.lane = new_lane(self._host, self._server, self.held, linger_ms)
+            self.lane = new_lane(self._host, self._server, self.held, self._linger_ms)
 
     def hand_all_back(self) -> None:
         """Give every connection back to the broker, which finds the new leader on this node: clients must not
@@ -187,8 +187,8 @@ class ClientService:
             answered = self._server.again(known, frame, connection.answer)
             if answered is not None:
                 self._host.arm()  # as below
-            if type(known) is KnownCommit and known.spacing_ms(self._host.now_ms()) >= RARE_MS:
-                self._rare(connection)
+            if self._linger_ms and type(known) is KnownCommit:
+                self._committed(connection, known)
         else:
             try:
                 header, body_offset = parse_header(frame)
@@ -228,8 +228,10 @@ class ClientService:
         elif self._payback is not None:
             self._look_whether_it_pays(self._payback)
 
-    def _rare(self, connection: Connection) -> None:
+    def _committed(self, connection: Connection, known: KnownCommit) -> None:
         """Have the lane read a connection that commits now and then, together with others."""
+        if known.spacing_ms(self._host.now_ms()) < RARE_LINGERS * self._linger_ms:
+            return
         if self.lane is not None:
             self.lane.commits(connection)
         elif self._payback is not None:

@@ -19,15 +19,27 @@ ITERATIONS = 5
 """How many iterations of the loop bring bytes to a reader that waits for nothing."""
 
 
-async def calmed(pair: Pair, count: int) -> list[ClassicMember]:
-    """Return so many members of as many groups, whose connections are calm."""
+async def joined(pair: Pair, count: int) -> list[ClassicMember]:
+    """Return so many members of as many groups."""
     members = [ClassicMember(pair, f"group-{number}") for number in range(count)]
     for member in members:
         await member.join()
+    return members
+
+
+async def settled(pair: Pair, count: int) -> list[ClassicMember]:
+    """Return so many members, who have sent heartbeats for a while."""
+    members = await joined(pair, count)
     for _ in range(6):
         await pair.advance(SPACING_MS)
         for member in members:
             assert await member.beat() == 0
+    return members
+
+
+async def calmed(pair: Pair, count: int) -> list[ClassicMember]:
+    """Return so many members whose connections are calm."""
+    members = await settled(pair, count)
     assert [is_calm(pair, member) for member in members] == [True] * count
     await passed(3 * LINGER_MS / 1_000)
     await pair.advance(SPACING_MS)
@@ -57,9 +69,9 @@ def count_calls(pair: Pair) -> list[int]:
     return calls
 
 
-async def sent(member: ClassicMember) -> None:
-    """Send a heartbeat, and give it the time to be read if nobody waits."""
-    member.client.send(member.beat_frame())
+async def sent(member: ClassicMember, frame: bytes = b"") -> None:
+    """Send a heartbeat, or `frame`, and give it the time to be read if nobody waits."""
+    member.client.send(frame or member.beat_frame())
     for _ in range(ITERATIONS):
         await asyncio.sleep(0)
 
@@ -86,6 +98,7 @@ def test_the_first_after_a_silence_does_not_wait(tell: Callable[[Story], None]) 
         calls = count_calls(pair)
         for member in members:
             await sent(member)
+        assert is_lingering(pair)
         await reached(lambda: not is_lingering(pair))
         for server in pair.servers:
             server.now_ms += SPACING_MS
@@ -143,13 +156,7 @@ def test_the_end_of_a_calm_connection_is_noticed(tell: Callable[[Story], None]) 
 def test_without_a_linger_nobody_is_calm(tell: Callable[[Story], None]) -> None:
     async def story(pair: Pair) -> None:
         pair.lane._linger_ms = 0
-        members = [ClassicMember(pair, f"group-{number}") for number in range(3)]
-        for member in members:
-            await member.join()
-        for _ in range(6):
-            await pair.advance(SPACING_MS)
-            for member in members:
-                assert await member.beat() == 0
+        members = await settled(pair, 3)
         assert [is_calm(pair, member) for member in members] == [False] * 3
 
     tell(story)
@@ -185,9 +192,7 @@ def test_rare_commits_of_a_calm_member_leave_it_calm(tell: Callable[[Story], Non
 
 def test_commits_of_members_without_heartbeats_gather_too(tell: Callable[[Story], None]) -> None:
     async def story(pair: Pair) -> None:
-        members = [ClassicMember(pair, f"group-{number}") for number in range(4)]
-        for member in members:
-            await member.join()
+        members = await joined(pair, 4)
         for offset in range(6):
             await pair.advance(SPACING_MS)
             for member in members:
@@ -195,9 +200,7 @@ def test_commits_of_members_without_heartbeats_gather_too(tell: Callable[[Story]
         assert [is_calm(pair, member) for member in members] == [True] * 4
         await pair.advance(SPACING_MS)
         for member in members[:2]:
-            member.client.send(commit_frame(member, 6))
-            for _ in range(ITERATIONS):
-                await asyncio.sleep(0)
+            await sent(member, commit_frame(member, 6))
         assert is_lingering(pair)
         await committed(pair, members[2], 6)
         await pair.settle()

@@ -233,7 +233,7 @@ def note_given(numbers: Any, row: Any, seats: Any, room: Any) -> None:
 
 
 def move(numbers: Any, seat: int, seats: Any, events: Any, was_calm: bool) -> None:
-    """Have the epoll that is looked at more often, or the other one, have the seat's socket."""
+    """Move the seat's socket from the one epoll to the other."""
     descriptor, event = seats[DESCRIPTOR, seat], events[-EVENT_INTS:]
     event[:] = 0
     event[0], event[EVENT_DESCRIPTOR] = READABLE, descriptor

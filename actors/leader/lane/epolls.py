@@ -28,7 +28,7 @@ class Epolls:
     def __init__(
         self, linger_ms: int, now_ms: Callable[[], int], wake: Callable[[], int], look: Callable[[], int]
     ) -> None:
-        self.linger_ms = linger_ms
+        self._linger_ms = linger_ms
         self.calm_ms = CALM_LINGERS * linger_ms or NEVER
         """The least spacing of its heartbeats that makes a member calm."""
         self._now_ms = now_ms
@@ -77,13 +77,13 @@ class Epolls:
             if (
                 self._timer is None
                 and not self._lively.closed
-                and self._found_ms - before_ms < self.linger_ms
+                and self._found_ms - before_ms < self._linger_ms
             ):
                 self._lively.unregister(self.descriptors[1])
                 self._look_later()
 
     def _look_later(self) -> None:
-        self._timer = self._loop.call_later(self.linger_ms / 1000, self._look)
+        self._timer = self._loop.call_later(self._linger_ms / 1000, self._look)
 
     def _look(self) -> None:
         """Serve what has gathered. If that is nothing, or too much for one look, the loop watches again."""

@@ -25,7 +25,7 @@ The law of the lane:
 7. **What is counted.** Each answer counts as one of its API, each hold as one of Python's, and both keep
    their connection from being idle.
 8. **When it looks.** At once, but what comes on calm connections gathers for up to a linger: heartbeats of
-   members that were silent for at least two, commits on connections without any other request for ten.
+   members that were silent for at least two, commits on connections of which Python got nothing for ten.
    Their members are heard that much later.
 
 This file is the memory: pure, and the same in a tier and in the simulation. What compares bytes is beside it:

@@ -144,13 +144,11 @@ class Lane:
 
     def commits(self, connection: Connection) -> None:
         """Read a connection that commits now and then."""
-        if not self._linger_ms or connection in self._lent or len(self._lent) >= LANE_CONNECTIONS_MAX:
+        if connection in self._lent or len(self._lent) >= LANE_CONNECTIONS_MAX or connection.closed:
             return
-        if not connection.closed:
-            lent = _Lent(self, connection, self._tables.take_seat())
-            self._lent[connection] = lent
-            if not self._seat(lent):
-                self.leave(lent)
+        lent = self._lent[connection] = _Lent(self, connection, self._tables.take_seat())
+        if not self._seat(lent):
+            self.leave(lent)
 
     def ended(self, holding: Holding, request: Request, terms: Terms, response: Any) -> None:
         """Take over a heartbeat whose hold ended with an answer that says nothing: the next ones may be held
