@@ -130,7 +130,10 @@ class ReplicaProcess:
 
     def _status(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return Raft's status, and whether clients are answered."""
-        return self._raft.status() | {"answers": self._host.replica.serving and self._raft.has_lease()}
+        return self._raft.status() | {
+            "answers": self._host.replica.serving and self._raft.has_lease(),
+            "loop_syncs": self._raft._core.journal._speed.is_light,
+        }
 
     def _members(self, request: dict[str, Any]) -> dict[str, Any]:
         """Take {member id: node id} for the target of the membership, as the tier's controller would say."""
