@@ -7,10 +7,13 @@ loop's own wake-ups. The replica's clock stands still, the loop's does not.
 from __future__ import annotations
 
 import asyncio
+import select
+import socket
 from collections.abc import Callable
 from typing import Any
 
-from actors.leader.lane.compiled import CLASSIC
+from actors.leader.lane.compiled import CALM_EVENTS_MAX, CLASSIC
+from actors.leader.lane.epolls import Epolls
 from tests.leader.lane_pair import LINGER_MS, ClassicMember, Pair, Story
 from tests.polling import passed, reached
 
@@ -160,6 +163,33 @@ def test_without_a_linger_nobody_is_calm(tell: Callable[[Story], None]) -> None:
         assert [is_calm(pair, member) for member in members] == [False] * 3
 
     tell(story)
+
+
+def test_more_than_one_look_takes_does_not_wait_for_the_next_linger() -> None:
+    """As many as there are in a closed loop over thousands of connections, each of which is slow enough to be
+    calm: else no more than one look takes would be answered in each linger."""
+    full = [CALM_EVENTS_MAX] * 5
+
+    async def story() -> None:
+        ours, theirs = socket.socketpair()
+        lingered: list[bool] = []
+
+        def serve() -> int:
+            lingered.append(epolls.is_lingering)
+            if len(lingered) <= len(full):
+                return full[len(lingered) - 1]
+            return len(ours.recv(1))
+
+        epolls = Epolls(LINGER_MS, lambda: 1, serve, serve)
+        epolls._calm.register(ours.fileno(), select.EPOLLIN)
+        theirs.send(b"?")
+        await reached(lambda: epolls.is_lingering)
+        assert lingered == [False] * (len(full) + 1)
+        epolls.close()
+        ours.close()
+        theirs.close()
+
+    asyncio.run(story())
 
 
 def commit_frame(member: ClassicMember, offset: int) -> bytes:

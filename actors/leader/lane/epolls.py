@@ -70,7 +70,7 @@ class Epolls:
 
     def _wake(self) -> None:
         """Serve what is ready. If calm sockets were, a linger after the last ones at most, let the next ones
-        gather."""
+        gather, unless more have gathered already than one look takes: what is left goes first."""
         before_ms, ready = self._found_ms, self._serve_wake()
         if ready:
             self._found_ms = self._now_ms()
@@ -78,6 +78,7 @@ class Epolls:
                 self._timer is None
                 and not self._lively.closed
                 and self._found_ms - before_ms < self._linger_ms
+                and ready < CALM_EVENTS_MAX
             ):
                 self._lively.unregister(self.descriptors[1])
                 self._look_later()
