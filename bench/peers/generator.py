@@ -1,7 +1,8 @@
 """One load generator: `python -m bench.peers.generator`, a process of its own around raw sockets and epoll.
 
 A line of JSON comes in: {"targets": [[host, port, api, version, [frames, base64], [frames that open the
-connection]]], "rate": a second, or null for a closed loop}. Every connection is made and its first answer
+connection], [first, stride, count] of numbers in its frame that rise with each request, or null]], "rate": a
+second, or null for a closed loop}. Every connection is made and its first answer
 read whole and checked; then {"ready": true} goes out, {"from": s, "until": s} (CLOCK_MONOTONIC, which all
 processes of a machine share) comes in, and the load runs at once until then. What is answered from `from` on
 counts; the counts go out as a line of JSON, and the next load may come in.
@@ -39,15 +40,21 @@ LATENCIES_MAX: Final = 1_000_000
 class Connection:
     """A connection that sends its frames again and again. `expected` is its first answer, length included."""
 
-    __slots__ = ("_api", "_buffer", "_frames", "_next", "_version", "errors", "expected", "sent", "socket")
+    __slots__ = (
+        *("_api", "_buffer", "_frames", "_next", "_rising", "_version"),
+        *("errors", "expected", "sent", "socket"),
+    )
 
-    def __init__(self, place: tuple[str, int], api: str, version: int, frames: list[str]) -> None:
+    def __init__(
+        self, place: tuple[str, int], api: str, version: int, frames: list[str], rising: list[int] | None
+    ) -> None:
         self.socket = socket.create_connection(place, ANSWER_TIMEOUT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._api = api
         self._version = version
-        self._frames = [base64.b64decode(frame) for frame in frames]
+        self._frames = [bytearray(base64.b64decode(frame)) for frame in frames]
         self._next = 0
+        self._rising = () if rising is None else _columns(*rising)
         self._buffer = b""
         self.expected = b""
         self.sent: deque[float] = deque()
@@ -63,6 +70,10 @@ class Connection:
     def send(self, at: float) -> None:
         frame = self._frames[self._next]
         self._next = (self._next + 1) % len(self._frames)
+        if self._rising:
+            # The clock is the same for all generators: whoever sends later sends more.
+            for byte, (column, count) in zip(time.monotonic_ns().to_bytes(8), self._rising, strict=True):
+                frame[column] = bytes((byte,)) * count
         self.sent.append(at)
         if self.socket.send(frame) != len(frame):
             raise OSError("the server does not read what it is sent")
@@ -108,6 +119,12 @@ class Connection:
 
     def _codes(self, frame: bytes) -> list[int]:
         return error_codes(parse_answer(self._api, self._version, frame[4:])[1])
+
+
+def _columns(first: int, stride: int, count: int) -> tuple[tuple[slice, int], ...]:
+    """Return where the first bytes of all these numbers stand in their frame, the second ones, and so on."""
+    end = first + stride * (count - 1) + 1
+    return tuple((slice(first + place, end + place, stride), count) for place in range(8))
 
 
 def error_codes(answer: Any) -> list[int]:
@@ -214,8 +231,8 @@ def connect(targets: list[list[Any]], connections: list[Connection]) -> None:
     """Open all connections, a few at once, and check the first answer of each."""
     for first in range(0, len(targets), CONNECTING_MAX):
         some = []
-        for host, port, api, version, frames, opening in targets[first : first + CONNECTING_MAX]:
-            connection = Connection((host, port), api, version, frames)
+        for host, port, api, version, frames, opening, rising in targets[first : first + CONNECTING_MAX]:
+            connection = Connection((host, port), api, version, frames, rising)
             connections.append(connection)
             some.append(connection)
             connection.open(opening)

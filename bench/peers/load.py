@@ -20,6 +20,17 @@ RAMP_S: Final = 0.3
 BEHIND_BELOW: Final = 0.95
 CONNECTIONS_EACH: Final = 2_500
 """How many connections one generator has at most."""
+RISES: Final = 0x5249_5345_5F4D_414B
+"""A number that stands for one that rises (`Target.risen`)."""
+
+
+class Rising(NamedTuple):
+    """Where a frame has numbers of eight bytes that are higher in each request: where the first one begins,
+    how far it is to the next, and how many there are."""
+
+    first: int
+    stride: int
+    numbers: int
 
 
 class Target(NamedTuple):
@@ -33,6 +44,18 @@ class Target(NamedTuple):
     frames: Sequence[bytes]
     opening: Sequence[bytes] = ()
     """Requests that are sent once, before all others; nobody looks at their answers."""
+    rising: Rising | None = None
+    """The numbers of the only request that rise, over all connections; None: none do."""
+
+    @property
+    def risen(self) -> Target:
+        """The same with all numbers rising that are RISES now: as the offsets do of consumers that read."""
+        (frame,) = self.frames
+        mark = RISES.to_bytes(8, "big")
+        first, count = frame.index(mark), frame.count(mark)
+        stride = frame.index(mark, first + 8) - first if count > 1 else 8
+        assert frame[first : first + stride * count : stride] == mark[:1] * count
+        return self._replace(rising=Rising(first, stride, count))
 
 
 class Pace(NamedTuple):
@@ -165,7 +188,7 @@ def _plain(target: Target) -> list[Any]:
     frames, opening = (
         [base64.b64encode(frame).decode() for frame in some] for some in (target.frames, target.opening)
     )
-    return [target.host, target.port, target.api, target.version, frames, opening]
+    return [*target[:4], frames, opening, target.rising]
 
 
 def _each(rate: float | None, count: int) -> float | None:

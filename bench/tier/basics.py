@@ -21,7 +21,7 @@ from actors.protocol.java_hash import partition_for
 from bench.ground.throwaway import Tier, pss_mib
 from bench.peers import load
 from bench.peers.generators import Generators
-from bench.peers.load import Servers, Target
+from bench.peers.load import RISES, Servers, Target
 from bench.peers.members import Member, first_served_heartbeat
 from bench.peers.settling import settle_group
 
@@ -74,8 +74,8 @@ def _loads(tier: Tier, say: Callable[[str], None], seconds: float) -> list[Figur
             m.port,
             "offset_commit",
             8,
-            [m.commit_frame(TOPIC, TOPIC_PARTITIONS, n) for n in range(1, 51)],
-        )
+            [m.commit_frame(TOPIC, TOPIC_PARTITIONS, RISES)],
+        ).risen
         for m in members
     ]
     pids = tier.pids()

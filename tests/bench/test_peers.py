@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import tempfile
 import time
+from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from bench.cli import app
 from bench.peers import load, markdown, table
 from bench.peers.compared import plots, results
 from bench.peers.compared.registry import BY_DEFAULT
-from bench.peers.generator import error_codes
+from bench.peers.generator import Connection, error_codes
 from bench.peers.load import Target
 from bench.peers.options import Failed, Options, Refused
 from bench.peers.peer import Peer
@@ -205,6 +207,37 @@ def test_an_open_loop_sends_at_its_rate(floor: Floor) -> None:
     told = load.run(floor, offsets.commit_targets(floor, 10, 10), 0.5, rate=200)
     assert told.requests <= 101
     assert BEHIND in told.marks or told.requests >= 95
+
+
+@pytest.mark.parametrize("partitions", [1, 10])
+def test_what_members_commit_rises_in_every_partition(floor: Floor, partitions: int) -> None:
+    (target,) = offsets.commit_targets(floor, 1, partitions)
+    assert target.rising is not None
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connection = Connection(
+            server.getsockname()[:2],
+            target.api,
+            8,
+            [b64encode(target.frames[0]).decode()],
+            list(target.rising),
+        )
+        accepted, _ = server.accept()
+        frames = []
+        for _ in range(3):
+            connection.send(0.0)
+            frames.append(accepted.recv(len(target.frames[0]), socket.MSG_WAITALL))
+        accepted.close()
+        connection.socket.close()
+    first, stride, count = target.rising
+    committed = [
+        [int.from_bytes(frame[at : at + 8], "big") for at in range(first, first + stride * count, stride)]
+        for frame in frames
+    ]
+    assert [len(set(each)) for each in committed] == [1] * 3
+    assert count == partitions
+    assert committed[0][0] < committed[1][0] < committed[2][0]
+    rest = {frame[:first] + frame[first + 8 : first + stride] for frame in frames}
+    assert len(rest) == 1, "nothing else changes"
 
 
 def test_what_opens_a_connection_does_not_count_and_the_ends_of_a_load_are_told(floor: Floor) -> None:

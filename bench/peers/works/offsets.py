@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from bench.peers import load
 from bench.peers.crowds import bench_topic, classic_members, target
-from bench.peers.load import Target
-from bench.peers.members import Member
+from bench.peers.load import RISES, Target
 from bench.peers.options import Options
 from bench.peers.peer import Peer
 from bench.peers.plan import Sample, Scenario
@@ -17,8 +16,6 @@ CONNECTIONS: Final = 200
 COMMITTED: Final = (1, 10, 100)
 """How many partitions a request commits or fetches."""
 FETCHED: Final = 100
-VARIANTS: Final = 4
-"""How many commits with different offsets a connection sends in turn."""
 RATES: Final = (125, 500, 2_000)
 """The rates of the open loops, in commits per second."""
 RATED_PARTITIONS: Final = 10
@@ -95,18 +92,10 @@ def _fetch(options: Options, peer: Peer) -> Sample:
 
 
 def commit_targets(peer: Peer, count: int, partitions: int) -> list[Target]:
+    """Return so many members that commit, each of them the same partitions of one topic, and higher offsets
+    each time: one that goes back is an event of history, and consumers that read on have none."""
     topic = bench_topic(peer)
     return [
-        target(
-            peer,
-            member,
-            "offset_commit",
-            8,
-            [_commit_fields(member, topic, partitions, offset) for offset in range(1, VARIANTS + 1)],
-        )
+        target(peer, member, "offset_commit", 8, [member.commit_fields(topic, partitions, RISES)]).risen
         for member in classic_members(peer, count)
     ]
-
-
-def _commit_fields(member: Member, topic: str, partitions: int, offset: int) -> dict[str, Any]:
-    return member.commit_fields(topic, partitions, offset)
