@@ -12,6 +12,9 @@ from storage.history.judge.epochs import judge_epochs
 from storage.history.judge.findings import Limits
 from tests.history.telling import Telling
 
+LATE = 1_000_000
+"""A time in ms at which no coordinator loads any more."""
+
 
 def _answers(telling: Telling, end_ms: int | None = None) -> list[str]:
     return [violation.rule for violation in judge_answers(telling.history(end_ms), Limits()).violations]
@@ -128,6 +131,24 @@ def test_fenced_member_may_not_be_served_again() -> None:
     telling.beat("a", 0, 1, 3)
     telling.beat("a", 2, 3, 3, error=25)
     telling.beat("a", 4, 5, 3)
+    assert _epochs(telling) == ["a fenced member served"]
+
+
+def test_member_that_was_missed_is_one_again_for_a_leader_that_takes_its_group_over() -> None:
+    """C26: the group is as it was last stable, so at another generation it would not be."""
+    for generation, found in ((3, []), (2, ["a fenced member served"])):
+        telling = Telling()
+        telling.beat("a", 2, 3, 3, error=25)
+        telling.fault(5, 5)
+        telling.beat("a", LATE, LATE + 1, generation)
+        assert _epochs(telling) == found
+
+
+def test_fenced_member_may_not_be_served_again_after_a_fault_before_that() -> None:
+    telling = Telling()
+    telling.fault(1, 1)
+    telling.beat("a", LATE, LATE + 1, 3, error=25)
+    telling.beat("a", LATE + 2, LATE + 3, 3)
     assert _epochs(telling) == ["a fenced member served"]
 
 

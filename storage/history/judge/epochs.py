@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
+from kio.schema.errors import ErrorCode
+
 from storage.history.calls import CONSUMER, Call, History
 from storage.history.judge.findings import FENCED, Findings, Limits, Violation, has_members, story
 from storage.history.judge.loading import Loading
@@ -110,7 +112,10 @@ def _rejoins(call: Call) -> bool:
 
 def _unfenced(calls: Sequence[Call], loading: Loading) -> Iterator[Violation]:
     """Calls of fenced members that were served: of a classic one for good, of a KIP-848 one at the epoch at
-    which it was fenced, until it joins again."""
+    which it was fenced, until it joins again.
+
+    A classic group that is taken over is as it was when it was last stable (C26). So a member that was
+    missed since then is one again, at the generation that it had, and nobody else has its partitions."""
     answers = sorted((call for call in calls if _fences(call)), key=lambda call: call.ended_us)
     fenced: dict[tuple[str, str], Call] = {}
     heard = 0
@@ -132,4 +137,6 @@ def _is_served(call: Call, first: Call, loading: Loading) -> bool:
         return call.epoch == first.epoch
     if call.group_instance_id != first.group_instance_id:
         return False
+    if first.error_code == ErrorCode.unknown_member_id and call.epoch == first.epoch:
+        return not loading.may_have_begun(first.ended_us, call.sent_us)
     return not (call.api == "Heartbeat" and loading.may_be(call))

@@ -19,5 +19,10 @@ class Loading:
         self._grace_us = grace_us
 
     def may_be(self, call: Call) -> bool:
-        before = bisect_right(self._starts, call.ended_us)
-        return before > 0 and call.sent_us <= self._latest_end[before - 1] + self._grace_us
+        """Return whether the coordinator may have been loading when it answered a call."""
+        return self.may_have_begun(call.sent_us, call.ended_us)
+
+    def may_have_begun(self, since_us: int, until_us: int) -> bool:
+        """Return whether another coordinator may have taken the groups over within a time."""
+        before = bisect_right(self._starts, until_us)
+        return before > 0 and since_us <= self._latest_end[before - 1] + self._grace_us
