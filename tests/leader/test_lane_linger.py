@@ -166,8 +166,8 @@ def test_without_a_linger_nobody_is_calm(tell: Callable[[Story], None]) -> None:
 
 
 def test_more_than_one_look_takes_does_not_wait_for_the_next_linger() -> None:
-    """As many as there are in a closed loop over thousands of connections, each of which is slow enough to be
-    calm: else no more than one look takes would be answered in each linger."""
+    """A closed loop over thousands of connections has as many calm ones: if each look waited for a linger, no
+    more than one look takes would be answered in it."""
     full = [CALM_EVENTS_MAX] * 5
 
     async def story() -> None:
