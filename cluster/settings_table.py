@@ -139,6 +139,8 @@ _GROUPS = (
          "How long that code lets heartbeats, and rare commits, gather: they are answered that much later."),
     _row("group.heartbeat.budget.per.second", 1, INT32,
          "KIP-848: members of one leader are told longer intervals rather than to send more than so many."),
+    _row("group.own.apis.advertised", None, None,
+         "Tell all clients of requests that Kafka does not have, not only those named groupd-*."),
     _row("offset.metadata.max.bytes", 0, INT32, "Text that may be stored with an offset."),
     _row("offsets.retention.minutes", 1, INT32, "Offsets that nobody uses are kept for so long."),
     _row("offsets.retention.check.interval.ms", 1, INT64, "How often offsets and groups are looked through."),

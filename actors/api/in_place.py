@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from actors.api.metadata import find_coordinator_answer, metadata_answer
 from actors.catalog import codec
-from actors.catalog.api_versions import Place
+from actors.catalog.api_versions import Place, Told
 from actors.ground.image import MetadataImage
 from actors.protocol.api_keys import API_VERSIONS, FIND_COORDINATOR, METADATA
 from actors.protocol.header import Header
@@ -27,6 +27,8 @@ class View(NamedTuple):
     """Offsets partition -> node id of its leader, where that is fresher news than the image."""
     node_id: int
     """The actor's own node."""
+    own_to_all: bool = False
+    """Whether all clients are told of requests of our own (`group.own.apis.advertised`)."""
 
 
 def answer_in_place(
@@ -37,7 +39,8 @@ def answer_in_place(
     if header.api_key == API_VERSIONS:
         # A node that has not heard of its tier yet cannot say who it is.
         place = Place(view.image.cluster_id, view.node_id) if view.image.nodes else None
-        return codec.api_versions_answer(header, frame, body_offset, place, view.image.features)
+        told = Told(view.image.features, view.own_to_all)
+        return codec.api_versions_answer(header, frame, body_offset, place, told)
     if header.api_key not in (METADATA, FIND_COORDINATOR):
         return refused_again(header)
     allowed, finish = screen(header, codec.decode_entity(header, frame, body_offset))

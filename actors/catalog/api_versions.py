@@ -3,9 +3,10 @@
 A version that the tier does not know gets error 35 in the layout of version 0, which every client reads;
 it then asks again with a version that the answer names (W13). From version 5 on a client says which node of
 which cluster it takes the other end for, and is told when it is wrong (W18, KIP-1242).
-"""
 
-from __future__ import annotations
+Requests of our own (`api_keys.OWN_FROM`) are told of only to clients whose software's name says that they
+know them, or to all if a setting says so.
+"""
 
 import re
 import struct
@@ -23,7 +24,10 @@ from actors.protocol.entity_writing import entity_writer
 from actors.protocol.header import Header
 
 FEATURES_SINCE: Final = 3
-_ANNOUNCED: Final = tuple(key for key, api in APIS.items() if api.announced)
+_OWN: Final = tuple(key for key in APIS if key >= api_keys.OWN_FROM)
+_ANNOUNCED: Final = tuple(key for key, api in APIS.items() if api.announced and key not in _OWN)
+KNOWS_OWN: Final = "groupd-"
+"""How the names of software begin that knows requests of our own."""
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """The form of what Kafka accepts as the name and version of a client's software."""
 BODIES_KEPT: Final = 32
@@ -38,6 +42,16 @@ class Place(NamedTuple):
     node_id: int
 
 
+class Told(NamedTuple):
+    """What clients are told beside the table of APIs."""
+
+    features: Features = NO_CHANGES
+    """The levels in force."""
+    own_to_all: bool = False
+    """Whether every client is told of requests of our own, and not only those that know them."""
+
+
+NOTHING_ELSE: Final = Told()
 NOWHERE: Final = (None, -1)
 """What a client says that does not know yet whom it reaches."""
 
@@ -112,10 +126,9 @@ def api_versions_answer(
     frame: bytes,
     body_offset: int,
     place: Place | None = None,
-    features: Features = NO_CHANGES,
+    told: Told = NOTHING_ELSE,
 ) -> bytes:
     """Return the whole frame of the answer, length prefix included; its header is always version 0.
-    `features` are the levels in force.
 
     The answer may have an error: UNSUPPORTED_VERSION for a version outside the table (-1 too),
     INVALID_REQUEST for a software name or version that Kafka would refuse and for half of a place,
@@ -123,11 +136,16 @@ def api_versions_answer(
     MalformedRequest.
     """
     api_version, error_code, keys = header.api_version, ErrorCode.none, _ANNOUNCED
+    features, own_too = told
     if not is_supported(api_keys.API_VERSIONS, api_version):
         # As in Kafka, the refusal names the versions of this API alone.
         api_version, error_code, keys = 0, ErrorCode.unsupported_version, (api_keys.API_VERSIONS,)
     elif is_flexible(api_keys.API_VERSIONS, api_version):
-        error_code = _refusal(decode_entity(header, frame, body_offset), place)
+        entity = decode_entity(header, frame, body_offset)
+        error_code = _refusal(entity, place)
+        own_too = own_too or entity.client_software_name.startswith(KNOWS_OWN)
         keys = () if error_code else keys
+    if own_too and not error_code:
+        keys += _OWN
     body = _body(api_version, error_code, keys, features)
     return _HEAD.pack(4 + len(body), header.correlation_id) + body

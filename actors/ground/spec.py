@@ -123,6 +123,9 @@ class BrokerSettings(NamedTuple):
     metrics_host: str = "127.0.0.1"
     metrics_port: int = -1
     """The port of the first node's HTTP endpoint, which the others' follow; 0: any free port; -1: none."""
+    group_own_apis_advertised: bool = False
+    """A setting of our own: whether ApiVersions tells every client of requests that Kafka does not have, and
+    not only those that say that they know them (`actors.catalog.api_versions`)."""
 
     def __reduce__(self) -> Rebuilding:
         return by_name(self)

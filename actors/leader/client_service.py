@@ -272,7 +272,12 @@ class ClientService:
         known = self._known
         if known.image.nodes:
             answered = answer_in_place(
-                View(known.image, self._offsets_leaders(), self._host.node_id),
+                View(
+                    known.image,
+                    self._offsets_leaders(),
+                    self._host.node_id,
+                    known.spec.broker.group_own_apis_advertised,
+                ),
                 partial(screen_entity, known.gate, connection.identity),
                 header,
                 frame,

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from actors.catalog.api_versions import Told
 from actors.ground.identity import ClientIdentity
-from actors.ground.image import NO_CHANGES, MetadataImage
+from actors.ground.image import MetadataImage
 from actors.ground.spec import SASL_PLAINTEXT, BrokerSettings
 from actors.network.connection import Connection
 from actors.protocol.api_keys import SASL_AUTHENTICATE, SASL_HANDSHAKE
@@ -38,7 +39,7 @@ class Sasl:
         """Make SASL as the settings say. `is_tiers` recognizes requests of the tier's own nodes, which prove
         themselves one by one."""
         self._is_tiers = is_tiers or (lambda *_: False)
-        self._features = NO_CHANGES
+        self._told = Told(own_to_all=settings.group_own_apis_advertised)
         self.is_wanted = settings.listener_security_protocol == SASL_PLAINTEXT
         self._policy = SaslPolicy(
             settings.sasl_enabled_mechanisms,
@@ -49,7 +50,7 @@ class Sasl:
 
     def take(self, image: MetadataImage) -> None:
         self._policy.credentials = image.credentials
-        self._features = image.features
+        self._told = self._told._replace(features=image.features)
 
     def on_request(
         self, connection: Connection, header: Header, frame: bytes, body_offset: int

@@ -30,7 +30,7 @@ class EarlySasl(Sasl):
                 return Keep(service)
             if header.api_key == API_VERSIONS:
                 # W18: whom it has reached it is told when it has logged in.
-                return codec.api_versions_answer(header, frame, body_offset, features=self._features)
+                return codec.api_versions_answer(header, frame, body_offset, told=self._told)
             if header.api_key not in (SASL_HANDSHAKE, SASL_AUTHENTICATE):
                 raise UnsupportedRequest(f"API {header.api_key} before SASL authentication")
             if exchange is None:

@@ -407,7 +407,12 @@ class Broker(Actor):
     ) -> bytes | None:
         apis = self._apis
         answered = answer_in_place(
-            View(apis.image, apis.offsets_leaders, self._node.node_id),
+            View(
+                apis.image,
+                apis.offsets_leaders,
+                self._node.node_id,
+                apis.settings.group_own_apis_advertised,
+            ),
             partial(screen_entity, self._gate, identity),
             header,
             frame,

@@ -56,3 +56,6 @@ NAMES = {key: name.lower() for name, key in list(globals().items()) if name.isup
 """API key -> Kafka's schema name in snake case."""
 SCHEMA_NAMES = {key: "".join(part.capitalize() for part in name.split("_")) for key, name in NAMES.items()}
 """API key -> Kafka's schema name, "JoinGroup"."""
+OWN_FROM = 20_000
+"""The first of the keys of our own requests: Kafka's are below 1,000, and its clients pass over keys that
+they do not know."""

@@ -10,7 +10,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 
-from actors.catalog.api_versions import Place, api_versions_answer, client_software
+from actors.catalog.api_versions import Place, Told, api_versions_answer, client_software
 from actors.catalog.table import APIS
 from actors.ground.features import Features
 from actors.ground.image import NO_CHANGES
@@ -77,13 +77,27 @@ def test_the_answer_is_the_table_of_what_is_announced_and_the_features(
         api_keys=tuple(
             build(api_class, api_key=api_key, min_version=api.first_told, max_version=api.max_version)
             for api_key, api in APIS.items()
-            if api.announced
+            if api.announced and api_key < api_keys.OWN_FROM
         ),
         **_features(api_version, features),
     )
-    answer = api_versions_answer(*opened(_request(api_version)), features=features)
+    answer = api_versions_answer(*opened(_request(api_version)), told=Told(features))
     assert _read(answer, api_version) == expected
     assert answer[8:] == kio_bytes(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "own_to_all", "told"),
+    [("librdkafka", False, False), ("librdkafka", True, True), ("groupd-", False, True)],
+    ids=["a client of Kafka's", "the setting", "a client that knows them"],
+)
+def test_requests_of_our_own_are_told_of_where_they_are_known(
+    name: str, own_to_all: bool, told: bool
+) -> None:
+    name = f"{name}consumer"
+    answer = _read(api_versions_answer(*opened(_request(3, name)), told=Told(own_to_all=own_to_all)), 3)
+    own = [api.api_key for api in answer.api_keys if api.api_key >= api_keys.OWN_FROM]
+    assert own == ([key for key in APIS if key >= api_keys.OWN_FROM] if told else [])
 
 
 @pytest.mark.parametrize("api_version", range(6))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.catalog.api_versions import api_versions_answer
+from actors.catalog.api_versions import Told, api_versions_answer
 from actors.ground.features import (
     FEATURES,
     GROUPD_VERSION,
@@ -132,6 +132,6 @@ def test_an_older_controller_reads_a_command_that_says_nothing_new() -> None:
 def test_clients_are_not_told(version: int) -> None:
     header = Header(API_VERSIONS, version, 1, None)
     frame = b"\x02a\x02b\x00"
-    answer = api_versions_answer(header, frame, 0, features=Features(1, ((GROUPD_VERSION, HIGH),)))
+    answer = api_versions_answer(header, frame, 0, told=Told(Features(1, ((GROUPD_VERSION, HIGH),))))
     assert b"group.version" in answer
     assert GROUPD_VERSION.encode() not in answer
