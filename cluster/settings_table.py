@@ -118,6 +118,8 @@ _GROUPS = (
             "KIP-848 assignors, default first: uniform, range, uniform-rack, range-rack or a plug-in."),
     _row("group.consumer.assignor.timeout.ms", 1, INT32,
          "Longest time that a plug-in may take to assign a group."),
+    _row("group.consumer.client.assignor.timeout.ms", 1, INT32,
+         "Longest time that a member may take to assign its group, before another one is asked."),
     _row("group.consumer.assignment.interval.ms", 0, INT32, "KIP-848: least time between two assignments."),
     _row("group.consumer.min.assignment.interval.ms", 0, INT32, "Lower bound of the assignment interval."),
     _row("group.consumer.max.assignment.interval.ms", 0, INT32, "Upper bound of the assignment interval."),

@@ -14,6 +14,7 @@ from actors.catalog.table import COORDINATED, coordinated
 from actors.protocol.entities import (
     build,
     decode_entity,
+    decode_extended,
     decode_response,
     encode_entity,
     encode_request,
@@ -64,7 +65,7 @@ HOT_ANSWERS: Final[dict[int, Callable[[int, Any], bytes]]] = _by_version(
 
 def decode_by_schema(header: Header, frame: bytes, body_offset: int) -> GroupRequest:
     """Return the request in a frame, as `decode` does, without the hand-written paths."""
-    request: GroupRequest = coordinated(header.api_key).decode(decode_entity(header, frame, body_offset))
+    request: GroupRequest = coordinated(header.api_key).decode(decode_extended(header, frame, body_offset))
     return request
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from actors.ground.contract import Request
+from actors.protocol.client_assignor_messages import InstallAssignmentResponse, PrepareAssignmentResponse
 from actors.protocol.messages import (
     NO_ERROR,
     ConsumerGroupDescribeRequest,
@@ -114,3 +115,11 @@ def delete_groups(request: Request, error: ErrorCode, message: str | None) -> De
     # O13: a group that is named twice has one result.
     body: DeleteGroupsRequest = request.body
     return DeleteGroupsResponse(tuple((group_id, error) for group_id in dict.fromkeys(body.groups_names)))
+
+
+def prepare_assignment(request: Request, error: ErrorCode, message: str | None) -> PrepareAssignmentResponse:
+    return PrepareAssignmentResponse(error, message)
+
+
+def install_assignment(request: Request, error: ErrorCode, message: str | None) -> InstallAssignmentResponse:
+    return InstallAssignmentResponse(error, message)

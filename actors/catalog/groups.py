@@ -10,6 +10,7 @@ from actors.catalog.api import NEVER_FLEXIBLE, Api, Batch, Coordinated, Listing,
 from actors.protocol import (
     answers,
     api_keys,
+    client_assignor_codec,
     hot_answers,
     hot_offset_answers,
     hot_offset_requests,
@@ -23,7 +24,7 @@ from actors.protocol.messages import (
     DescribeGroupsResponse,
     OffsetFetchResponse,
 )
-from actors.security import group_checks
+from actors.security import client_assignor_checks, group_checks
 
 _by_first_field = itemgetter(0)
 _by_group_id = attrgetter("group_id")
@@ -261,6 +262,30 @@ GROUPS: Final = (
                 (1, 1, hot_requests.consumer_heartbeat_v1),
             ),
             hot_answers=((0, 1, hot_answers.consumer_heartbeat),),
+        ),
+    ),
+    _row(
+        api_keys.CONSUMER_GROUP_PREPARE_ASSIGNMENT,
+        (0, 0),
+        0,
+        Coordinated(
+            client_assignor_codec.prepare,
+            client_assignor_checks.prepare,
+            group_refusals.prepare_assignment,
+            client_assignor_codec.prepared,
+            takes_connection=True,
+        ),
+    ),
+    _row(
+        api_keys.CONSUMER_GROUP_INSTALL_ASSIGNMENT,
+        (0, 0),
+        0,
+        Coordinated(
+            client_assignor_codec.install,
+            client_assignor_checks.install,
+            group_refusals.install_assignment,
+            client_assignor_codec.installed,
+            takes_connection=True,
         ),
     ),
     _row(

@@ -36,6 +36,8 @@ _GROUP_FIRST: Final = frozenset(
         api_keys.LEAVE_GROUP,
         api_keys.OFFSET_COMMIT,
         api_keys.CONSUMER_GROUP_HEARTBEAT,
+        api_keys.CONSUMER_GROUP_PREPARE_ASSIGNMENT,
+        api_keys.CONSUMER_GROUP_INSTALL_ASSIGNMENT,
     }
 )
 """The APIs whose requests begin with the id of the one group that they are for."""

@@ -14,6 +14,8 @@ GROUPD_VERSION: Final = "groupd.version"
 brought nodes that come and go, partitions that split, and offsets in packed rows."""
 ROWS_LEVEL: Final = 2
 """The level of `groupd.version` from which on offsets are logged as packed rows."""
+CLIENT_ASSIGNORS_LEVEL: Final = 2
+"""The level of `groupd.version` from which on members may bring assignors."""
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 """A way to change a level, with its number on the wire."""
 

@@ -48,6 +48,9 @@ CONFIG_VALUE_BYTES_MAX = 32_767
 """The largest value of a group's configs, as in Kafka's records."""
 CONFIGURED_GROUPS_MAX = 100_000
 """How many groups may have configs of their own: each is in every metadata image."""
+HANDED_BYTES_MAX = 8 * MIB
+"""How large a group may be that is handed out to a member that assigns it, and what its assignor has for the
+members."""
 PLUG_IN_THREADS_MAX = 4
 """How many groups of one replica plug-ins may assign at the same time, calls that never come back
 included."""

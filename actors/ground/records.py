@@ -39,6 +39,12 @@ ARRIVAL = 110
 OFFSET_ROWS = 111
 """Our own record type, from level 2 on: many committed offsets of one topic, packed. In a log it is what one
 request commits, in a snapshot all that is kept so."""
+CLIENT_ASSIGNORS = 115
+"""Our own record type, from level 2 on: the assignors of a KIP-848 member that can assign (in KIP-848's first
+text a part of its metadata)."""
+CLIENT_ASSIGNMENT = 116
+"""Our own record type, from level 2 on: what a member's assignor has for a member beside partitions (in
+KIP-848's first text a part of its target)."""
 OF_SPLITS = frozenset({SPLIT_SEAL, ARRIVAL})
 """The record types that belong to no group."""
 
@@ -168,7 +174,8 @@ class TargetMetadataValue(NamedTuple):
 
 
 class ConsumerMemberKey(NamedTuple):
-    """The key of CONSUMER_MEMBER_METADATA, TARGET_ASSIGNMENT_MEMBER and CURRENT_MEMBER_ASSIGNMENT."""
+    """The key of CONSUMER_MEMBER_METADATA, TARGET_ASSIGNMENT_MEMBER, CURRENT_MEMBER_ASSIGNMENT and of the
+    two records of members that assign."""
 
     kind: int
     group_id: str
@@ -189,6 +196,30 @@ class ConsumerMemberValue(NamedTuple):
     classic: tuple[int, tuple[tuple[str, bytes], ...]] | None = None
     """The session_timeout_ms and protocols of a member that speaks the classic protocol (G3); None for all
     others."""
+
+
+class ClientAssignor(NamedTuple):
+    """An assignor that a member can run (A4)."""
+
+    name: str
+    minimum_version: int
+    maximum_version: int
+    reason: int
+    """Why the metadata are as they are, in the assignor's own numbers; 0: nothing asks for an assignment."""
+    version: int
+    """The version of the metadata."""
+    metadata: bytes
+
+
+class ClientAssignorsValue(NamedTuple):
+    assignors: tuple[ClientAssignor, ...]
+    """The member's assignors in its order of preference; in a log as plain tuples."""
+
+
+class ClientAssignmentValue(NamedTuple):
+    error: int
+    metadata_version: int
+    metadata: bytes
 
 
 class TargetMemberValue(NamedTuple):
@@ -347,6 +378,8 @@ RECORD_TYPES: dict[int, tuple[type[tuple[object, ...]], type[tuple[object, ...]]
     TARGET_ASSIGNMENT_MEMBER: (ConsumerMemberKey, TargetMemberValue),
     CURRENT_MEMBER_ASSIGNMENT: (ConsumerMemberKey, CurrentAssignmentValue),
     REGULAR_EXPRESSION: (RegularExpressionKey, RegularExpressionValue),
+    CLIENT_ASSIGNORS: (ConsumerMemberKey, ClientAssignorsValue),
+    CLIENT_ASSIGNMENT: (ConsumerMemberKey, ClientAssignmentValue),
     CLASSIC_MEMBER: (ClassicMemberKey, ClassicMemberValue),
     PENDING_TXN_OFFSET: (PendingTxnOffsetKey, PendingTxnOffsetValue),
     TRANSACTION: (TransactionKey, TransactionValue),

@@ -38,6 +38,8 @@ class GroupSettings(NamedTuple):
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     group_consumer_assignor_timeout_ms: int = 5_000
     """A setting of our own: how long a plug-in may take to assign a group (`assignment_jobs`)."""
+    group_consumer_client_assignor_timeout_ms: int = 10_000
+    """A setting of our own: how long a member may take to assign its group (A11)."""
     group_consumer_assignment_interval_ms: int = 1_000
     group_consumer_migration_policy: str = "bidirectional"
     """Which way groups with members may change their protocol, see

@@ -51,6 +51,9 @@ CONSUMER_GROUP_DESCRIBE = 69
 GET_TELEMETRY_SUBSCRIPTIONS = 71
 LIST_CONFIG_RESOURCES = 74
 DESCRIBE_TOPIC_PARTITIONS = 75
+CONSUMER_GROUP_PREPARE_ASSIGNMENT = 20_000
+"""A request of our own, as is the next one: members that assign make them (A9, A10)."""
+CONSUMER_GROUP_INSTALL_ASSIGNMENT = 20_001
 
 NAMES = {key: name.lower() for name, key in list(globals().items()) if name.isupper()}
 """API key -> Kafka's schema name in snake case."""

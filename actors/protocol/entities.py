@@ -19,7 +19,7 @@ from actors.protocol import api_keys, entity_reading, entity_writing
 from actors.protocol.entity_schema import NO_TIME, field_names
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
 from actors.protocol.header import Header
-from actors.protocol.schema_classes import Kind, classes
+from actors.protocol.schema_classes import EXTENDED, Kind, classes, kept_versions, made_classes
 from actors.protocol.wire import CUT_SHORT
 
 ERROR_MESSAGE_CHARACTERS_MAX: Final = 8_000
@@ -80,12 +80,29 @@ def _request_reader(api_key: int, api_version: int) -> Callable[[bytes, int], tu
     return entity_reading.entity_reader(request_class(api_key, api_version))
 
 
+@cache
+def _extended_reader(api_key: int, api_version: int) -> Callable[[bytes, int], tuple[Any, int]]:
+    name = api_keys.NAMES.get(api_key, "")
+    if name not in EXTENDED or api_version not in kept_versions(name):
+        return _request_reader(api_key, api_version)
+    made = made_classes(name, api_version, "request")
+    return entity_reading.entity_reader(getattr(made, api_keys.SCHEMA_NAMES[api_key] + _SUFFIX["request"]))
+
+
 def decode_entity(header: Header, frame: bytes, body_offset: int) -> Any:
     """Return the request as kio's entity; bytes behind its end are accepted (W13).
 
     Raises UnsupportedRequest for an API or version that is not known, MalformedRequest for all else.
     """
-    read = _request_reader(header.api_key, header.api_version)
+    return _read(_request_reader(header.api_key, header.api_version), frame, body_offset)
+
+
+def decode_extended(header: Header, frame: bytes, body_offset: int) -> Any:
+    """Return the request as `decode_entity` does, with the tagged fields of our own if it may have any."""
+    return _read(_extended_reader(header.api_key, header.api_version), frame, body_offset)
+
+
+def _read(read: Callable[[bytes, int], tuple[Any, int]], frame: bytes, body_offset: int) -> Any:
     try:
         entity, _ = read(frame, body_offset)
     except CUT_SHORT as error:

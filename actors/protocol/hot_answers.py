@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from actors.ground.records import TopicPartitions
+from actors.protocol.client_assignor_codec import tags
 from actors.protocol.messages import (
     ConsumerGroupHeartbeatResponse,
     HeartbeatResponse,
@@ -79,12 +80,14 @@ def _assignment(assignment: TopicPartitions) -> bytes:
 
 def consumer_heartbeat(correlation_id: int, body: ConsumerGroupHeartbeatResponse) -> bytes:
     """Pack the answer of ConsumerGroupHeartbeat 0 or 1."""
-    error_code, message, member_id, member_epoch, interval_ms, assignment = body
+    error_code, message, member_id, member_epoch, interval_ms, assignment, client = body
     text = compact_string(message) + compact_string(member_id)
     if assignment is None:
         tail = _CONSUMER_STEADY.pack(member_epoch, interval_ms, -1, 0)
     else:
         tail = _CONSUMER_EPOCHS.pack(member_epoch, interval_ms) + _assignment(assignment)
+    if client is not None:
+        tail = tail[: -len(NO_TAGS)] + tags(client)
     length = 11 + len(text) + len(tail)
     return _CONSUMER_HEAD.pack(length, correlation_id, 0, 0, error_code) + text + tail
 

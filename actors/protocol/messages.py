@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from actors.ground.records import TopicPartitions
+from actors.ground.records import ClientAssignor, TopicPartitions
+from actors.protocol.client_assignor_messages import ClientSide
 
 NO_ERROR = ErrorCode.none
 NO_AUTHORIZED_OPERATIONS = -(2**31)
@@ -252,6 +253,8 @@ class ConsumerGroupHeartbeatRequest(NamedTuple):
     server_assignor: str | None = None
     topic_partitions: TopicPartitions | None = None
     """The partitions that the member says it owns (sorted and packed by the decoder); None: unchanged."""
+    client_assignors: tuple[ClientAssignor, ...] | None = None
+    """The assignors that the member can run, in its order of preference (A4); None: unchanged."""
 
 
 class ConsumerGroupHeartbeatResponse(NamedTuple):
@@ -262,6 +265,8 @@ class ConsumerGroupHeartbeatResponse(NamedTuple):
     heartbeat_interval_ms: int = 0
     assignment: TopicPartitions | None = None
     """The member's new assignment; None: unchanged."""
+    client: ClientSide | None = None
+    """What a member that brought assignors is told besides (A7); None: nothing."""
 
 
 class ConsumerGroupDescribeRequest(NamedTuple):

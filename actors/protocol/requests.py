@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from actors.ground.records import TopicPartitions
+from actors.protocol.client_assignor_codec import client_assignors
 from actors.protocol.hot_requests import packed_topics
 from actors.protocol.messages import (
     ConsumerGroupDescribeRequest,
@@ -156,6 +157,7 @@ def consumer_heartbeat(entity: Any) -> ConsumerGroupHeartbeatRequest:
         subscribed_topic_regex=getattr(entity, "subscribed_topic_regex", None),
         server_assignor=entity.server_assignor,
         topic_partitions=_owned(entity.topic_partitions),
+        client_assignors=client_assignors(entity),
     )
 
 

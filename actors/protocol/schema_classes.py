@@ -30,7 +30,10 @@ Row = Mapping[str, Any]
 """What a file says of one field. A key that is not there: every version has the field, none has it as null,
 none as a tag, it has no default, it is no array."""
 
-_FILES: Final = Path(__file__).with_name("schemas")
+_FILES: Final = (Path(__file__).with_name("schemas"), Path(__file__).with_name("own_schemas"))
+"""Where the files are: Kafka's, and those of requests of our own, which Kafka does not have."""
+EXTENDED: Final = frozenset({"consumer_group_heartbeat"})
+"""APIs of Kafka's to which tagged fields of our own were added. `made_classes` has these, kio's have not."""
 _API_VERSIONS: Final = "api_versions"
 _TYPES: Final[Mapping[str, Any]] = {
     "bool": bool,
@@ -64,7 +67,10 @@ def classes(api: str, version: int, kind: Kind) -> Any:
 
 def known_versions(api: str) -> tuple[int, ...]:
     """Return the versions of an API that have classes."""
-    package = import_module(f"kio.schema.{api}")
+    try:
+        package = import_module(f"kio.schema.{api}")
+    except ModuleNotFoundError:
+        return tuple(kept_versions(api))  # one of our own
     of_kio = {int(module.name[1:]) for module in iter_modules(package.__path__)}
     return tuple(sorted(of_kio | set(kept_versions(api))))
 
@@ -92,6 +98,7 @@ def classes_of(schema: Mapping[str, Any], version: int, kind: Kind) -> SimpleNam
         "__version__": version,
         "__flexible__": flexible,
         "__api_key__": schema["api_key"],
+        "__module__": f"{__name__}.{schema['api']}.{kind}",
         "__header_schema__": getattr(headers, f"{kind.capitalize()}Header"),
     }
     message = schema[kind]
@@ -159,8 +166,9 @@ def _within(versions: Sequence[int], version: int) -> bool:
 
 @cache
 def _kept(api: str) -> Mapping[str, Any] | None:
-    path = _FILES / f"{api}.json"
-    if not path.is_file():
-        return None
-    schema: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return schema
+    for folder in _FILES:
+        path = folder / f"{api}.json"
+        if path.is_file():
+            schema: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            return schema
+    return None

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 RULES: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "A4": "a member may bring assignors, and ask for an assignment by new metadata or a reason",
+        "A11": "a member computes while the group goes on, within its time",
         "C5": "a group takes no more members than group.max.size",
         "C8": "a member that has been given its id joins with it, within its session",
         "C9": "a member that joins again with something new, or as the leader, has all join again",

@@ -187,9 +187,15 @@ KINDS: Final = (
         "An assignor ran: a new target stands.",
         (
             *_GROUP,
-            *("assignment_epoch", "assignor", "duration_us"),
+            *("assignment_epoch", "assignor", "duration_us", "member_id"),
             *("members", "partitions", "moved", "moves"),
         ),
+    ),
+    Kind(
+        "assignment_refused",
+        "A member that was asked to assign brought no assignment, or a wrong one; without a member: the"
+        " server's assignor runs in the members' place.",
+        (*_GROUP, "member_id", "cause", "rule", "assignor", "duration_ms"),
     ),
     Kind("member_reconciled", "A member of a consumer group reached its target.", (*_GROUP, *_CLIENT)),
     Kind(

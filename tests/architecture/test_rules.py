@@ -24,8 +24,6 @@ from tests.oracle.rows import rules
 ROOT = Path(__file__).resolve().parents[2]
 CITED = re.compile(r"\b[WCOMGERBA]\d{1,2}\b")
 A_RULES_ID = re.compile(r"[WCOMGERBA]\d{1,2}")
-ABSENT = frozenset({"A4", "A7", "A9", "A10", "A11"})
-"""Proposals that never came, as RULES.md says."""
 ELSEWHERE = re.compile(r"\bsection \d+")
 HAVE_SECTIONS = re.compile(r"Raft|RFC|paper|dissertation")
 PYTHON = [path for path in tracked(ROOT) if path.suffix == ".py" and path.is_file()]
@@ -64,7 +62,7 @@ def _texts() -> Iterator[tuple[str, str]]:
 
 
 def test_every_rule_that_is_cited_stands_in_rules() -> None:
-    known = set(rules()) | ABSENT
+    known = set(rules())
     wrong = {f"{name}: {each}" for name, text in texts() for each in CITED.findall(text) if each not in known}
     assert wrong == set()
 

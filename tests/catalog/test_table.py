@@ -16,6 +16,9 @@ from actors.protocol.entities import has_flexible_response_header, request_class
 from actors.protocol.errors import UnsupportedRequest
 from tests.protocol.random_entities import EVERY_VERSION
 
+OURS_FROM = 20_000
+"""The first API key of our own."""
+
 
 def test_kio_has_every_advertised_version_and_agrees_where_flexible_ones_begin() -> None:
     for api_key, api_version in EVERY_VERSION:
@@ -29,10 +32,11 @@ def test_kio_has_every_advertised_version_and_agrees_where_flexible_ones_begin()
 
 def test_kio_names_the_apis_as_the_table_does() -> None:
     names = import_module("kio.schema.index").api_key_map
-    assert {key: names[key] for key in APIS} == api_keys.NAMES
+    kafkas = {key: name for key, name in api_keys.NAMES.items() if key < OURS_FROM}
+    assert {key: names[key] for key in APIS if key < OURS_FROM} == kafkas
 
 
-def test_every_api_key_of_the_tier_is_advertised() -> None:
+def test_every_api_key_of_the_tier_is_served() -> None:
     assert set(api_keys.NAMES) == set(APIS)
 
 

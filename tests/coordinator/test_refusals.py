@@ -11,6 +11,12 @@ from actors.catalog.groups import GROUP_APIS
 from actors.coordinator.refusals import refusal
 from actors.ground.contract import Request
 from actors.protocol import api_keys
+from actors.protocol.client_assignor_messages import (
+    InstallAssignmentRequest,
+    InstallAssignmentResponse,
+    PrepareAssignmentRequest,
+    PrepareAssignmentResponse,
+)
 from actors.protocol.messages import (
     CommittedPartition,
     ConsumerGroupDescribeRequest,
@@ -85,6 +91,14 @@ BODIES: dict[int, tuple[Any, Any]] = {
     api_keys.CONSUMER_GROUP_HEARTBEAT: (
         ConsumerGroupHeartbeatRequest("g", "m", 3),
         ConsumerGroupHeartbeatResponse(NO, None, None, 0, 0, None),
+    ),
+    api_keys.CONSUMER_GROUP_PREPARE_ASSIGNMENT: (
+        PrepareAssignmentRequest("g", "m", 3),
+        PrepareAssignmentResponse(NO),
+    ),
+    api_keys.CONSUMER_GROUP_INSTALL_ASSIGNMENT: (
+        InstallAssignmentRequest("g", "m", 3, 4, 0, None, ()),
+        InstallAssignmentResponse(NO),
     ),
     api_keys.CONSUMER_GROUP_DESCRIBE: (
         ConsumerGroupDescribeRequest(("g",)),

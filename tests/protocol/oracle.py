@@ -11,6 +11,7 @@ from uuid import UUID
 
 from actors.protocol import api_keys as k
 from actors.protocol.entities import build, nested, response_class
+from actors.protocol.schema_classes import made_classes
 
 
 def _id(topic_id: bytes) -> UUID | None:
@@ -26,24 +27,40 @@ def _heartbeat(v: int, body: Any) -> Any:
 
 
 def _consumer_heartbeat(v: int, body: Any) -> Any:
-    assignment = None
+    assignment, made = None, made_classes("consumer_group_heartbeat", v, "response")
     if body.assignment is not None:
-        topic_class = nested(k.CONSUMER_GROUP_HEARTBEAT, v, "TopicPartitions")
-        assignment = nested(k.CONSUMER_GROUP_HEARTBEAT, v, "Assignment")(
+        topic_class = made.TopicPartitions
+        assignment = made.Assignment(
             topic_partitions=tuple(
                 topic_class(topic_id=_id(topic_id), partitions=_ints(partitions))
                 for topic_id, partitions in body.assignment
             )
         )
     return build(
-        response_class(k.CONSUMER_GROUP_HEARTBEAT, v),
+        made.ConsumerGroupHeartbeatResponse,
         error_code=body.error_code,
         error_message=body.error_message,
         member_id=body.member_id,
         member_epoch=body.member_epoch,
         heartbeat_interval=timedelta(milliseconds=body.heartbeat_interval_ms),
         assignment=assignment,
+        **_client_side(made.TopicPartitions, body.client),
     )
+
+
+def _client_side(topic_class: Any, client: Any) -> dict[str, Any]:
+    if client is None:
+        return {}
+    return {
+        "should_compute_assignment": client.should_compute,
+        "assignment_error": client.error,
+        "pending_topic_partitions": tuple(
+            topic_class(topic_id=_id(topic_id), partitions=_ints(packed))
+            for topic_id, packed in client.pending
+        ),
+        "metadata_version": client.metadata_version,
+        "metadata_bytes": client.metadata,
+    }
 
 
 def _with_ids(body: Any) -> Any:

@@ -14,6 +14,7 @@ from kio.serial import entity_reader
 from actors.catalog.codec import HOT_ANSWERS, encode
 from actors.catalog.groups import GROUP_APIS
 from actors.protocol import api_keys
+from actors.protocol.client_assignor_messages import ClientSide
 from actors.protocol.entities import has_flexible_response_header, response_class
 from actors.protocol.errors import UnsupportedRequest
 from actors.protocol.messages import (
@@ -68,6 +69,22 @@ def _assignment(rng: random.Random) -> Any:
     return tuple((rng.randbytes(16), struct.pack(f">{size}i", *range(size))) for size in sizes)
 
 
+_TOLD = random.Random(7)
+
+
+def _client_side(rng: random.Random) -> ClientSide | None:
+    """What a member that brings assignors is told (A7), each field in turn as it is by default."""
+    if rng.randrange(2) == 0:
+        return None
+    return ClientSide(
+        rng.random() < 0.5,
+        rng.choice((0, random_int(rng, 8))),
+        _assignment(rng) or (),
+        rng.choice((-1, random_int(rng, 16))),
+        rng.choice((None, random_bytes(rng))),
+    )
+
+
 def _committed(rng: random.Random) -> Any:
     return tuple(
         (
@@ -109,6 +126,7 @@ def _random_answer(rng: random.Random, api_key: int, api_version: int) -> Any:
                 random_int(rng, 32),
                 random_int(rng, 32),
                 _assignment(rng),
+                _client_side(_TOLD),
             )
         case api_keys.OFFSET_COMMIT:
             topics = _committed(rng)

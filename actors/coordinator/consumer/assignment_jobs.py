@@ -78,23 +78,26 @@ class AssignedResponse(NamedTuple):
 
 
 def ask(decision: Decision, assignor: str) -> None:
-    """Have the plug-in assign the group as the decision leaves it, unless it is at it already.
-
-    A group that never had a target gets an empty one, for a member's epoch must not be 0: its client would
-    take that for a loss of membership.
-    """
+    """Have the plug-in assign the group as the decision leaves it, unless it is at it already."""
     jobs, group_id = kept(decision.state).assignment_jobs, decision.group.group_id
-    if decision.assignment_epoch == 0:
-        decision.assignment_epoch = max(decision.group_epoch - 1, FIRST_EPOCH)
-        decision.records += target_records(group_id, {}, decision.assignment_epoch, decision.now_ms)
-        if decision.assignment_epoch == decision.group_epoch:
-            return
+    first_target(decision)
+    if decision.assignment_epoch == decision.group_epoch:
+        return
     job = jobs.get(group_id)
     if job is not None and decision.now_ms < job.until_ms:
         return
     until_ms = decision.now_ms + decision.state.settings.group_consumer_assignor_timeout_ms + OVERDUE_MS
     jobs[group_id] = Job(decision.group_epoch, until_ms)
     decision.events.append(AssignmentAsked(group_id, decision.group_epoch, assignor, _spec(decision)))
+
+
+def first_target(decision: Decision) -> None:
+    """Give a group that never had a target an empty one while its first is computed elsewhere, for a member's
+    epoch must not be 0: its client would take that for a loss of membership."""
+    if decision.assignment_epoch == 0:
+        decision.assignment_epoch = max(decision.group_epoch - 1, FIRST_EPOCH)
+        group_id = decision.group.group_id
+        decision.records += target_records(group_id, {}, decision.assignment_epoch, decision.now_ms)
 
 
 def _assigned(state: ShardState, request: Request, now_ms: int) -> Result:

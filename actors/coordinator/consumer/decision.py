@@ -14,7 +14,7 @@ from actors.coordinator.ground import regex
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told.consumer_events import AssignmentComputed
 from actors.ground.contract import Record, Request
-from actors.ground.records import ConsumerMemberValue, CurrentAssignmentValue, TopicPartitions
+from actors.ground.records import ClientAssignor, ConsumerMemberValue, CurrentAssignmentValue, TopicPartitions
 from actors.protocol.messages import ConsumerGroupHeartbeatRequest
 
 NEW_MEMBER = ConsumerMemberValue(
@@ -38,6 +38,8 @@ class Decision:
         "body",
         "cause",
         "classic",
+        "client_assignors",
+        "client_assignors_before",
         "computed",
         "current",
         "events",
@@ -80,6 +82,10 @@ class Decision:
         self.member_id = self.body.member_id
         self.classic: tuple[int, tuple[tuple[str, bytes], ...]] | None = None
         """What a member that speaks the classic protocol joins with (G3); None: it heartbeats."""
+        self.client_assignors: tuple[ClientAssignor, ...] = ()
+        """The assignors that the member brings (A4)."""
+        self.client_assignors_before: tuple[ClientAssignor, ...] = ()
+        """The assignors that it brought before this request."""
         self.replaced_id: str | None = None
         """The static member id whose place this member takes (M21)."""
         self.previous: ConsumerMemberValue = NEW_MEMBER

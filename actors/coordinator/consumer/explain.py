@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from actors.coordinator.consumer.client_assignors.job import Computation
 from actors.coordinator.consumer.model.group import NOT_JOINED, ConsumerGroup
 from actors.coordinator.consumer.model.member import (
     UNRELEASED_PARTITIONS,
@@ -59,12 +60,26 @@ def _doing(state: ShardState, group: ConsumerGroup, now_ms: int) -> tuple[str, l
 def _assigning(state: ShardState, group: ConsumerGroup, now_ms: int) -> str:
     if group.group_id in kept(state).assignment_jobs:
         return "an assignor beside the coordinator is computing the target"
+    computation = kept(state).computations.get(group.group_id)
+    if computation is not None:
+        return _computing(computation, now_ms)
     if group.group_id in kept(state).forming:
         return "the first members have joined, and more may come"
     left_ms = due_in_ms(state, group, now_ms)
     if left_ms > 0:
         return f"the next target is due in {left_ms / 1000:.1f} s (group.consumer.assignment.interval.ms)"
     return "the next heartbeat of any member computes the target"
+
+
+def _computing(computation: Computation, now_ms: int) -> str:
+    """Tell who computes, and why those before brought nothing."""
+    says = "the next heartbeat of any member asks that member to compute the target"
+    if computation.member_id:
+        since_s = (now_ms - computation.began_ms) / 1000
+        who = f"member {computation.member_id} computes the target"
+        says = f"{who} with {computation.assignor} since {since_s:.1f} s"
+    tried = [f"{member_id}: {why}" for member_id, why in computation.tried.items()]
+    return f"{says}; before it ({'; '.join(tried)})" if tried else says
 
 
 def _unreconciled(state: ShardState, group: ConsumerGroup) -> Iterator[tuple[int, Waited]]:

@@ -8,6 +8,7 @@ with it (M11 to M13). A steady heartbeat, which is nearly all of them, does none
 from __future__ import annotations
 
 from actors.catalog import group_refusals
+from actors.coordinator.consumer import asking_members as asking
 from actors.coordinator.consumer import history as consumer_history
 from actors.coordinator.consumer.decision import NEW_MEMBER, Decision
 from actors.coordinator.consumer.forming import may_wait, next_joins, wait
@@ -48,6 +49,7 @@ from actors.coordinator.ground.slices import at_once
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told.consumer_events import (
     CAUSE_ASSIGNOR_CHANGED,
+    CAUSE_CLIENT_ASSIGNOR,
     CAUSE_MEMBER_JOINED,
     CAUSE_METADATA_CHANGED,
     CAUSE_SUBSCRIPTION_CHANGED,
@@ -152,7 +154,7 @@ def steady(state: ShardState, group: ConsumerGroup, request: Request, now_ms: in
     state.timers.schedule((SESSION_TIMER, group_id, member_id), now_ms + session_timeout_ms)
     # Made anew: that takes 0.1 us, and the kept ones of all members would weigh 100 bytes each.
     answer: ConsumerGroupHeartbeatResponse = new_tuple(
-        ConsumerGroupHeartbeatResponse, (NO_ERROR, None, member_id, epoch, interval_ms, None)
+        ConsumerGroupHeartbeatResponse, (NO_ERROR, None, member_id, epoch, interval_ms, None, None)
     )
     return answered(token, answer, group_id)
 
@@ -182,6 +184,8 @@ def _update_member(decision: Decision) -> None:
     if decision.stored is None or decision.metadata != decision.stored.metadata:
         key = ConsumerMemberKey(CONSUMER_MEMBER_METADATA, decision.group.group_id, decision.member_id)
         decision.records.append(Record(key, decision.metadata))
+    if asking.concerns(decision):
+        asking.update_assignors(decision)
     update_regexes(decision)
     decision.topic_ids = _topic_ids(decision)
 
@@ -209,6 +213,8 @@ def _update_epoch(decision: Decision) -> None:
         cause = CAUSE_MEMBER_JOINED if decision.previous is NEW_MEMBER else CAUSE_SUBSCRIPTION_CHANGED
     elif changes_assignor(decision):
         cause = CAUSE_ASSIGNOR_CHANGED
+    elif asking.asks_for_assignment(decision):
+        cause = CAUSE_CLIENT_ASSIGNOR
     if topics_may_differ:
         computed = metadata_hash(_subscribed_names(decision), image)
         if computed != decision.metadata_hash:
@@ -300,6 +306,10 @@ def _answer(decision: Decision) -> Result:
         and body.topic_partitions is not None
     )
     told = body.member_epoch == 0 or full or before is None or before.assigned != assigned
+    client = None
+    if decision.client_assignors:
+        told = told or decision.current.member_epoch != body.member_epoch
+        client = asking.told(decision, told)
     settings = group_settings.note_checked(state, group)
     interval_ms = group_settings.told_interval_ms(state, settings)
     if _waits(decision):
@@ -311,6 +321,7 @@ def _answer(decision: Decision) -> Result:
         decision.current.member_epoch,
         interval_ms,
         assigned if told else None,
+        client,
     )
     conversion, sent_back = take_over(state, group, decision.now_ms)
     if decision.replaced_id is not None:

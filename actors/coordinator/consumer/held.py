@@ -86,10 +86,13 @@ def owned(request: Request) -> TopicPartitions | None:
 def says_nothing(request: Request, response: Any, beats: Beats) -> bool:
     body: ConsumerGroupHeartbeatRequest = request.body
     if not body.member_epoch:
-        return bool(response.error_code == ErrorCode.none and not response.assignment)
+        return bool(
+            response.error_code == ErrorCode.none and not response.assignment and response.client is None
+        )
     return bool(
         response.error_code == ErrorCode.none
         and response.assignment is None
+        and response.client is None
         and response.member_epoch == body.member_epoch
         and response.heartbeat_interval_ms == beats.told_ms
     )

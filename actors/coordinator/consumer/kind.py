@@ -5,12 +5,15 @@ from __future__ import annotations
 from actors.coordinator.consumer import assignment_jobs, classic_members, held, views
 from actors.coordinator.consumer.area import AREA
 from actors.coordinator.consumer.backup import BACKUP
+from actors.coordinator.consumer.computations import AREA as CLIENT_ASSIGNORS_AREA
 from actors.coordinator.consumer.explain import explain
 from actors.coordinator.consumer.model.state import ConsumerState, kept
 from actors.coordinator.ground.kind import Kind
 from actors.coordinator.told.events import CONSUMER
 from actors.ground.features import GROUP_VERSION
 from actors.ground.records import (
+    CLIENT_ASSIGNMENT,
+    CLIENT_ASSIGNORS,
     CONSUMER_GROUP_METADATA,
     CONSUMER_MEMBER_METADATA,
     CURRENT_MEMBER_ASSIGNMENT,
@@ -24,9 +27,16 @@ KIND = Kind(
     name=CONSUMER,
     states=("Empty", "Assigning", "Reconciling", "Stable", "Dead"),
     new_state=ConsumerState,
-    areas=(AREA, assignment_jobs.AREA, classic_members.AREA),
+    areas=(AREA, assignment_jobs.AREA, classic_members.AREA, CLIENT_ASSIGNORS_AREA),
     makes=frozenset({api_keys.CONSUMER_GROUP_HEARTBEAT}),
-    own=frozenset({api_keys.CONSUMER_GROUP_HEARTBEAT, api_keys.CONSUMER_GROUP_DESCRIBE}),
+    own=frozenset(
+        {
+            api_keys.CONSUMER_GROUP_HEARTBEAT,
+            api_keys.CONSUMER_GROUP_DESCRIBE,
+            api_keys.CONSUMER_GROUP_PREPARE_ASSIGNMENT,
+            api_keys.CONSUMER_GROUP_INSTALL_ASSIGNMENT,
+        }
+    ),
     feature=GROUP_VERSION,
     listed=views.listed,
     summary=views.summary,
@@ -43,6 +53,14 @@ KIND = Kind(
     stamp=held.stamp,
     held={api_keys.CONSUMER_GROUP_HEARTBEAT: held.HELD},
     told_to_all=lambda state: kept(state).interval_floor_ms,
-    of_member=frozenset({CONSUMER_MEMBER_METADATA, TARGET_ASSIGNMENT_MEMBER, CURRENT_MEMBER_ASSIGNMENT}),
+    of_member=frozenset(
+        {
+            CONSUMER_MEMBER_METADATA,
+            TARGET_ASSIGNMENT_MEMBER,
+            CURRENT_MEMBER_ASSIGNMENT,
+            CLIENT_ASSIGNORS,
+            CLIENT_ASSIGNMENT,
+        }
+    ),
     of_group=frozenset({CONSUMER_GROUP_METADATA, TARGET_ASSIGNMENT_METADATA, REGULAR_EXPRESSION}),
 )

@@ -97,7 +97,7 @@ def remove_members(
     records = []
     for member_id in gone:
         drop_timers(state, group, member_id)
-        records += member_tombstones(group.group_id, member_id)
+        records += member_tombstones(group, member_id)
     stay = _subscriptions_without(group, gone)
     kept_hash = group.metadata_hash
     if len(stay) < len(group.subscriptions):

@@ -17,6 +17,8 @@ from actors.coordinator.ground.kind import hand_on
 from actors.coordinator.ground.state import ShardState
 from actors.ground.contract import Record
 from actors.ground.records import (
+    CLIENT_ASSIGNMENT,
+    CLIENT_ASSIGNORS,
     CONSUMER_MEMBER_METADATA,
     CURRENT_MEMBER_ASSIGNMENT,
     TARGET_ASSIGNMENT_MEMBER,
@@ -132,16 +134,21 @@ def _replace_static(decision: Decision, static_id: str) -> None:
     group_id = decision.group.group_id
     decision.replaced_id = static_id
     decision.stored = None
-    decision.records += member_tombstones(group_id, static_id)
+    decision.records += member_tombstones(decision.group, static_id)
     if decision.target is not None:
         key = ConsumerMemberKey(TARGET_ASSIGNMENT_MEMBER, group_id, decision.member_id)
         decision.records.append(Record(key, TargetMemberValue(decision.target)))
 
 
-def member_tombstones(group_id: str, member_id: str) -> list[Record]:
-    """Tombstones for all that is kept of a member, in Kafka's order: 8, 7, 5."""
-    kinds = (CURRENT_MEMBER_ASSIGNMENT, TARGET_ASSIGNMENT_MEMBER, CONSUMER_MEMBER_METADATA)
-    return [Record(ConsumerMemberKey(kind, group_id, member_id), None) for kind in kinds]
+def member_tombstones(group: ConsumerGroup, member_id: str) -> list[Record]:
+    """Tombstones for all that is kept of a member, in Kafka's order: 8, 7, 5; before them those of our own
+    records."""
+    kinds = [CURRENT_MEMBER_ASSIGNMENT, TARGET_ASSIGNMENT_MEMBER, CONSUMER_MEMBER_METADATA]
+    if member_id in group.client_assignors:
+        kinds.insert(0, CLIENT_ASSIGNORS)
+    if member_id in group.client_assignments:
+        kinds.insert(0, CLIENT_ASSIGNMENT)
+    return [Record(ConsumerMemberKey(kind, group.group_id, member_id), None) for kind in kinds]
 
 
 def speak_as(decision: Decision, member: ConsumerMember) -> None:

@@ -8,11 +8,14 @@ from functools import partial
 from kio.schema.errors import ErrorCode
 
 from actors.assignors.registry import AssignorError, PlugIn, named
+from actors.coordinator.consumer.asking_members import ask as ask_member
+from actors.coordinator.consumer.asking_members import concerns
 from actors.coordinator.consumer.assignment_jobs import ask, target_records
 from actors.coordinator.consumer.decision import Decision
 from actors.coordinator.consumer.history import computed
 from actors.coordinator.consumer.model import group_settings
 from actors.coordinator.consumer.model.group import ConsumerGroup
+from actors.coordinator.consumer.model.state import kept
 from actors.coordinator.consumer.target_arrays import group_of, partition_racks
 from actors.coordinator.ground.batching import longest_ms
 from actors.coordinator.ground.state import ShardState
@@ -37,6 +40,8 @@ def update_target(decision: Decision) -> None:
             decision.events.append(
                 AssignmentDelayed(group_id, decision.group_epoch, interval_ms, decision.now_ms)
             )
+        return
+    if concerns(decision) and ask_member(decision):
         return
     settings = decision.state.settings
     name = preferred_assignor(_votes(decision), settings)
@@ -101,9 +106,9 @@ def is_interval_over(state: ShardState, group: ConsumerGroup, now_ms: int) -> bo
 
 
 def due_in_ms(state: ShardState, group: ConsumerGroup, now_ms: int) -> int:
-    """How long until a new target may be computed."""
+    """How long until a new target may be computed. One that a member is to compute is not put off (A11)."""
     last = group.target_metadata
-    if last is None:
+    if last is None or group.group_id in kept(state).computations:
         return 0
     since_ms = now_ms - last.assignment_timestamp_ms
     if since_ms < 0:

@@ -11,6 +11,7 @@ from storage.history.schema import Move
 CAUSE_MEMBER_JOINED = "member joined"
 CAUSE_SUBSCRIPTION_CHANGED = "subscription changed"
 CAUSE_ASSIGNOR_CHANGED = "assignor changed"
+CAUSE_CLIENT_ASSIGNOR = "a member's assignor asks for an assignment"
 CAUSE_METADATA_CHANGED = "topic metadata changed"
 CAUSE_REGEX_RESOLVED = "regular expression resolved"
 CAUSE_MEMBER_LEFT = "member left"
@@ -22,6 +23,7 @@ RULES = {
     CAUSE_MEMBER_JOINED: "M6",
     CAUSE_SUBSCRIPTION_CHANGED: "M6",
     CAUSE_ASSIGNOR_CHANGED: "M5",
+    CAUSE_CLIENT_ASSIGNOR: "A4",
     CAUSE_METADATA_CHANGED: "M6",
     CAUSE_REGEX_RESOLVED: "M24",
     CAUSE_MEMBER_LEFT: "M19",
@@ -92,10 +94,32 @@ class AssignmentComputed(NamedTuple):
     moved: int | None = None
     """How many partitions have another owner; None, as the next field: too many to compare."""
     moves: tuple[Move, ...] | None = None
+    member_id: str | None = None
+    """The member that ran the assignor; None: the tier ran it."""
 
     @property
     def kind(self) -> str:
         return "assigned"
+
+
+class AssignmentRefused(NamedTuple):
+    """A member that was asked to compute the target brought none, or a wrong one."""
+
+    at_ms: int
+    group_id: str
+    group_type: str
+    group_epoch: int
+    member_id: str | None
+    """The member that was asked; None: all have been, and the server's assignor runs."""
+    cause: str
+    rule: str
+    assignor: str
+    duration_ms: int | None
+    """How long the member had been at it."""
+
+    @property
+    def kind(self) -> str:
+        return "assignment_refused"
 
 
 UNLOGGED: Final = frozenset({MemberJoined, MemberReconciled, CommitRegressed, StateChanged})

@@ -196,6 +196,8 @@ def snapshot(state: ShardState) -> dict[str, Any]:
             "topic_counts": dict(group.topic_counts),
             "static_ids": dict(group.static_ids),
             "votes": dict(group.votes),
+            "client_assignors": dict(group.client_assignors),
+            "client_assignments": dict(group.client_assignments),
             "settled": group.reconciled_count,
             "holders": {
                 topic: {p: number for p, number in enumerate(h.counts) if number}

@@ -1,4 +1,4 @@
-"""The appliers of consumer groups: kinds 3, 5, 6, 7, 8 and 16, and the snapshot of the same.
+"""The appliers of consumer groups: kinds 3, 5, 6, 7, 8, 16 and two of our own, and the snapshot of the same.
 
 Total: a record may name a group or a member that is not there, in any order and after any prefix.
 """
@@ -14,6 +14,8 @@ from actors.coordinator.consumer.model.state import consumer_groups
 from actors.coordinator.ground.state import ShardState
 from actors.ground.contract import Key, Record, Value
 from actors.ground.records import (
+    CLIENT_ASSIGNMENT,
+    CLIENT_ASSIGNORS,
     CONSUMER_GROUP_METADATA,
     CONSUMER_MEMBER_METADATA,
     CURRENT_MEMBER_ASSIGNMENT,
@@ -21,6 +23,7 @@ from actors.ground.records import (
     REGULAR_EXPRESSION,
     TARGET_ASSIGNMENT_MEMBER,
     TARGET_ASSIGNMENT_METADATA,
+    ClientAssignorsValue,
     ConsumerGroupKey,
     ConsumerMemberKey,
     RegularExpressionKey,
@@ -75,7 +78,17 @@ def _put_regex(group: ConsumerGroup, key: Key, value: Any) -> Value | None:
     return group.set_regex(key[2], value)
 
 
+def _put_client_assignors(group: ConsumerGroup, key: Key, value: Any) -> Value | None:
+    return group.set_client_assignors(key[2], value)
+
+
+def _put_client_assignment(group: ConsumerGroup, key: Key, value: Any) -> Value | None:
+    return group.set_client_assignment(key[2], value)
+
+
 _SETTERS: dict[int, _Setter] = {
+    CLIENT_ASSIGNORS: _put_client_assignors,
+    CLIENT_ASSIGNMENT: _put_client_assignment,
     CONSUMER_GROUP_METADATA: _put_metadata,
     CONSUMER_MEMBER_METADATA: _put_member,
     TARGET_ASSIGNMENT_METADATA: _put_target_metadata,
@@ -123,6 +136,11 @@ def group_records(group: ConsumerGroup) -> Iterator[Record]:
             )
         if (current := member.current) is not None:
             yield Record(ConsumerMemberKey(CURRENT_MEMBER_ASSIGNMENT, group_id, member_id), current)
+    for member_id, brought in live_items(group.client_assignors, list(group.client_assignors)):
+        key = ConsumerMemberKey(CLIENT_ASSIGNORS, group_id, member_id)
+        yield Record(key, ClientAssignorsValue(brought))
+    for member_id, given in live_items(group.client_assignments, list(group.client_assignments)):
+        yield Record(ConsumerMemberKey(CLIENT_ASSIGNMENT, group_id, member_id), given)
     if group.target_metadata is not None:
         yield Record(ConsumerGroupKey(TARGET_ASSIGNMENT_METADATA, group_id), group.target_metadata)
     if group.metadata is not None:

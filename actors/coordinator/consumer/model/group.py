@@ -27,6 +27,9 @@ from actors.coordinator.ground.batching import Storm
 from actors.coordinator.ground.partitions import EMPTY, unpack
 from actors.coordinator.ground.sparse import NONE, count, put
 from actors.ground.records import (
+    ClientAssignmentValue,
+    ClientAssignor,
+    ClientAssignorsValue,
     ConsumerGroupValue,
     ConsumerMemberValue,
     CurrentAssignmentValue,
@@ -105,6 +108,8 @@ class ConsumerGroup:
         "_target_ms",
         "assignment_epoch",
         "checked_image_version",
+        "client_assignments",
+        "client_assignors",
         "group_epoch",
         "group_id",
         "members",
@@ -129,6 +134,10 @@ class ConsumerGroup:
         epoch."""
         self.members: dict[str, ConsumerMember] = {}
         self.regexes: Mapping[str, RegularExpressionValue] = NONE
+        self.client_assignors: Mapping[str, tuple[ClientAssignor, ...]] = NONE
+        """Member id -> the assignors that it brings, of members that bring any (A4)."""
+        self.client_assignments: Mapping[str, ClientAssignmentValue] = NONE
+        """Member id -> what such an assignor has for the member beside partitions (A7)."""
 
         # Derived from the above, inside apply.
         self.group_epoch = 0
@@ -225,7 +234,8 @@ class ConsumerGroup:
     @property
     def blank(self) -> bool:
         """Whether no record of the group is left."""
-        return not (self.members or self.regexes or self.metadata or self.target_metadata)
+        has_own = self.client_assignors or self.client_assignments
+        return not (self.members or self.regexes or self.metadata or self.target_metadata or has_own)
 
     @property
     def state_name(self) -> str:
@@ -276,6 +286,21 @@ class ConsumerGroup:
         replaced = self.regexes.get(regex)
         # A regex that is there already moves to the end: the order is that of the last resolution.
         self.regexes = put(put(self.regexes, regex, None), regex, value)
+        return replaced
+
+    def set_client_assignors(
+        self, member_id: str, value: ClientAssignorsValue | None
+    ) -> ClientAssignorsValue | None:
+        replaced = self.client_assignors.get(member_id)
+        brought = None if value is None else tuple(ClientAssignor(*each) for each in value.assignors)
+        self.client_assignors = put(self.client_assignors, member_id, brought or None)
+        return None if replaced is None else ClientAssignorsValue(replaced)
+
+    def set_client_assignment(
+        self, member_id: str, value: ClientAssignmentValue | None
+    ) -> ClientAssignmentValue | None:
+        replaced = self.client_assignments.get(member_id)
+        self.client_assignments = put(self.client_assignments, member_id, value)
         return replaced
 
     def set_member(self, member_id: str, value: ConsumerMemberValue | None) -> ConsumerMemberValue | None:

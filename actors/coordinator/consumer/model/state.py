@@ -15,6 +15,7 @@ class ConsumerState:
 
     __slots__ = (
         "assignment_jobs",
+        "computations",
         "forming",
         "groups",
         "interval_floor_ms",
@@ -40,6 +41,8 @@ class ConsumerState:
         """Group id -> the resolution that is under way."""
         self.assignment_jobs: dict[str, Job] = {}
         """Group id -> what a plug-in was last asked to assign."""
+        self.computations: dict[str, Any] = {}
+        """Group id -> the `client_assignors.job.Computation` of its next target by one of its members."""
         self.forming: dict[str, Forming] = {}
         """Group id -> the joins of a consumer group that wait for more of them."""
 
@@ -62,6 +65,7 @@ class ConsumerState:
             self.regex_askers,
             self.regex_resolutions,
             self.assignment_jobs,
+            self.computations,
             self.forming,
         )
         for of_groups in volatile:
