@@ -22,6 +22,8 @@ class MemberSpec(NamedTuple):
     target: TopicPartitions
     """What the member was to have so far, of which the new assignment keeps as much as possible."""
     rack_id: str | None = None
+    user_data: bytes = b""
+    """What the member told this assignor, where a member computes; a coordinator hands out none."""
 
     @property
     def target_partitions(self) -> dict[bytes, tuple[int, ...]]:
