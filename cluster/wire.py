@@ -15,6 +15,7 @@ import ssl
 import struct
 import types
 import typing
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -26,6 +27,10 @@ from actors.protocol.schema_classes import Kind, classes
 
 class Closed(Exception):
     """Raised if the server closed the connection instead of answering."""
+
+
+FindClass = Callable[[str, int, Kind], Any]
+"""A function that finds a message's class, as `message_class` does."""
 
 
 @cache
@@ -79,9 +84,13 @@ def request_frame(
     api: str, version: int, correlation_id: int, client_id: str, fields: dict[str, Any]
 ) -> bytes:
     """Return a whole request frame, length prefix included."""
-    cls = message_class(api, version, "request")
+    return frame_of(message_class(api, version, "request"), correlation_id, client_id, fields)
+
+
+def frame_of(cls: Any, correlation_id: int, client_id: str, fields: dict[str, Any]) -> bytes:
+    """Return a whole frame of a request of this class, as `request_frame` does."""
     header_class = cls.__header_schema__
-    header = {"request_api_key": cls.__api_key__, "request_api_version": version}
+    header = {"request_api_key": cls.__api_key__, "request_api_version": cls.__version__}
     header |= {"correlation_id": correlation_id, "client_id": client_id}
     known = {field.name for field in dataclasses.fields(header_class)}
     buffer = io.BytesIO()
@@ -94,7 +103,11 @@ def request_frame(
 
 def parse_answer(api: str, version: int, payload: bytes) -> tuple[int, dict[str, Any]]:
     """Return the correlation id and the fields of an answer without its length prefix."""
-    cls = message_class(api, version, "response")
+    return parsed(message_class(api, version, "response"), payload)
+
+
+def parsed(cls: Any, payload: bytes) -> tuple[int, dict[str, Any]]:
+    """Return an answer of this class, as `parse_answer` does."""
     header, offset = entity_reader(cls.__header_schema__)(payload, 0)
     entity, _ = entity_reader(cls)(payload, offset)
     return header.correlation_id, to_plain(entity)
@@ -109,6 +122,8 @@ class Wire:
         self._writer = writer
         self._client_id = client_id
         self._correlation_id = 0
+        self.find: FindClass = message_class
+        """What finds the classes of messages."""
 
     @classmethod
     async def connect(
@@ -120,10 +135,10 @@ class Wire:
     async def call(self, api: str, version: int, /, timeout_s: float = 30.0, **fields: Any) -> dict[str, Any]:
         """Send one request and return its answer's fields. Raises Closed, TimeoutError."""
         self._correlation_id += 1
-        frame = request_frame(api, version, self._correlation_id, self._client_id, fields)
+        frame = frame_of(self.find(api, version, "request"), self._correlation_id, self._client_id, fields)
         async with asyncio.timeout(timeout_s):  # wait_for of Python 3.11 may swallow a cancellation
             payload = await self._exchange(frame)
-        correlation_id, answer = parse_answer(api, version, payload)
+        correlation_id, answer = parsed(self.find(api, version, "response"), payload)
         assert correlation_id == self._correlation_id, "answers must come in order"
         return answer
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from bench.client_assignors import command as client_assignors_command
 from bench.ground import run_names
 from bench.ground.interrupts import terminable
 from bench.swarm.counted.marks import BadMarks
@@ -28,6 +29,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     epilog=examples("groupd swarm list", "groupd swarm run steady", "groupd swarm run mixed --web"),
 )
+
+client_assignors_command.register(app)
 
 
 @app.command(
@@ -74,10 +77,10 @@ def run(
     was not shown, or the swarm could not run.
 
     Members join, heartbeat, commit and leave as the client software that --client names, and consume nothing
-    unless the scenario has records. Ctrl-C ends a run early: what was done until then is judged by the same
-    rules.
+    unless the scenario has records. Ctrl-C ends a run early; what was done until then is judged likewise.
     """
     seed = SystemRandom().randrange(SEEDS) if seed is None else seed
+    client_assignors_command.instead_of(scenario, _duration_s(minutes, seconds), groups, seed)
     stamp = run_names.stamp()
     asked = Asked(tuple(threshold or ()), junit, summary, mark)
     with mendable(BadThreshold, BadMarks):

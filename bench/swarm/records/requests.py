@@ -55,6 +55,11 @@ def produced(answer: bytes) -> dict[Partition, tuple[int, int]]:
 
 def fetch(offsets: Mapping[Partition, int], max_wait_ms: int) -> Request:
     """Fetch from these offsets on, without a fetch session."""
+    return by_schema("fetch", FETCH_VERSION, fetch_fields(offsets, max_wait_ms))
+
+
+def fetch_fields(offsets: Mapping[Partition, int], max_wait_ms: int) -> dict[str, Any]:
+    """Return the fields of `fetch`, for shells that make their frames themselves."""
     topics: dict[str, list[dict[str, Any]]] = {}
     for (topic, partition), offset in offsets.items():
         row = {
@@ -63,7 +68,7 @@ def fetch(offsets: Mapping[Partition, int], max_wait_ms: int) -> Request:
             "partition_max_bytes": PARTITION_BYTES_MAX,
         }
         topics.setdefault(topic, []).append(row)
-    fields = {
+    return {
         "max_wait": max_wait_ms,
         "min_bytes": 1,
         "max_bytes": FETCH_BYTES_MAX,
@@ -71,7 +76,6 @@ def fetch(offsets: Mapping[Partition, int], max_wait_ms: int) -> Request:
         "topics": [{"topic": topic, "partitions": rows} for topic, rows in topics.items()],
         "forgotten_topics_data": [],
     }
-    return by_schema("fetch", FETCH_VERSION, fields)
 
 
 def fetched(answer: bytes) -> dict[Partition, Fetched]:

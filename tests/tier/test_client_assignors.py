@@ -1,0 +1,99 @@
+"""Consumers whose group's members assign, on a real tier (A7, A9, A10): they read records, share partitions by
+their capacities, and go on when their coordinator is killed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from confluent_kafka import Producer
+
+from actors.assignors.by_members.weighted import CapacityWeighted
+from actors.protocol.java_hash import partition_for
+from bench.client_assignors.consumer import Partition
+from bench.client_assignors.reader import ReadingConsumer
+from bench.ground.throwaway import Tier
+from bench.member.computing import ComputingMember
+from bench.member.consumer import ConsumerTerms
+from tests.polling import DEADLINE_S, reached
+from tests.tier.conftest import kill
+
+pytestmark = pytest.mark.clients
+
+PARTITIONS = 6
+
+
+class Reading:
+    """A consumer that remembers what it has read, and whether it computed."""
+
+    def __init__(self, tier: Tier, group_id: str, topic: str, member_id: str, capacity: int) -> None:
+        member = ComputingMember(
+            ConsumerTerms(group_id, (topic,)), f"{member_id}-{group_id}", [CapacityWeighted(capacity)]
+        )
+        self.seen: list[bytes | None] = []
+        self.taken = 0
+        bootstrap = [("127.0.0.1", tier.port + number) for number in range(3)]
+        self.consumer = ReadingConsumer(bootstrap, member, self._saw)
+        self.consumer.on_installed = self._installed
+
+    def _saw(self, place: Partition, offset: int, value: bytes | None) -> None:
+        self.seen.append(value)
+
+    def _installed(self, install: object, error: int, words: str | None) -> None:
+        assert not error, words
+        self.taken += 1
+
+    @property
+    def owned(self) -> int:
+        return len(self.consumer.positions)
+
+
+@asynccontextmanager
+async def reading(tier: Tier, group_id: str, topic: str, **capacities: int) -> AsyncIterator[list[Reading]]:
+    """Let consumers read for as long as the context lasts."""
+    readers = [Reading(tier, group_id, topic, name, each) for name, each in capacities.items()]
+    running = [asyncio.create_task(each.consumer.run()) for each in readers]
+    try:
+        yield readers
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+def produce(tier: Tier, topic: str, values: list[bytes]) -> None:
+    producer = Producer({"bootstrap.servers": tier.bootstrap})
+    for number, value in enumerate(values):
+        producer.produce(topic, value, partition=number % PARTITIONS)
+    assert producer.flush(DEADLINE_S) == 0
+
+
+def test_members_share_a_topic_by_their_capacities_and_read_all_of_it(
+    tier: Tier, topic: str, group_id: str
+) -> None:
+    async def story() -> None:
+        values = [b"value-%d" % number for number in range(60)]
+        async with reading(tier, group_id, topic, a=1, b=2) as readers:
+            await reached(lambda: [each.owned for each in readers] == [2, 4])
+            assert sum(each.taken for each in readers) > 0
+            await asyncio.to_thread(produce, tier, topic, values)
+            await reached(lambda: {value for each in readers for value in each.seen} == set(values))
+
+    asyncio.run(story())
+
+
+def test_members_go_on_computing_when_their_coordinator_is_killed(
+    tier: Tier, topic: str, group_id: str
+) -> None:
+    async def story() -> None:
+        async with reading(tier, group_id, topic, a=1, b=1) as readers:
+            await reached(lambda: [each.owned for each in readers] == [3, 3])
+            partition = partition_for(group_id, len(tier.status()["partitions"]))
+            [leader] = [r for r in tier.replicas() if r["partition"] == partition and r.get("serving")]
+            kill(leader["pid"])
+            async with reading(tier, group_id, topic, c=1) as [third]:
+                await reached(lambda: [each.owned for each in (*readers, third)] == [2, 2, 2])
+
+    asyncio.run(story())
