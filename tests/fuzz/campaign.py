@@ -24,14 +24,13 @@ from kio.schema.errors import ErrorCode
 
 from actors.catalog.groups import GROUP_APIS
 from actors.ground.logs import LOGGERS
-from actors.protocol.entities import request_class
 from actors.protocol.entity_schema import field_names
 from tests.fuzz.bystanders import Bystanders
 from tests.fuzz.client import Client
 from tests.fuzz.distortions import Distortion, distortions
 from tests.fuzz.leaping import LeapingLoop
 from tests.fuzz.mutations import framed, mutate
-from tests.fuzz.plausible import TOPICS, Known
+from tests.fuzz.plausible import TOPICS, Known, tagged_class
 from tests.fuzz.stack import LED_HERE, Stack
 from tests.protocol.random_entities import EVERY_VERSION
 
@@ -218,7 +217,7 @@ class Campaign:
 
 @cache
 def every_distortion(api_key: int, api_version: int) -> tuple[Distortion, ...]:
-    return tuple(distortions(request_class(api_key, api_version)))
+    return tuple(distortions(tagged_class(api_key, api_version)))
 
 
 def made(known: Known, wanted: Wanted, correlation_id: int) -> tuple[Any, bytes]:

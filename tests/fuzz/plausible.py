@@ -13,8 +13,10 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from actors.catalog.table import is_flexible
+from actors.protocol import api_keys
 from actors.protocol.entities import request_class
 from actors.protocol.entity_schema import shapes
+from actors.protocol.schema_classes import EXTENDED, made_classes
 from tests.fuzz.distortions import LONGEST, Distortion, distorted
 from tests.protocol.random_entities import kio_bytes, random_entity, request_head
 from tests.topics.batches import batch, with_field
@@ -45,6 +47,13 @@ VALUES: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "salted_password": (b"password" * 8,),
     },
     "ScramCredentialDeletion": {"mechanism": (1, 2)},
+    "ClientAssignor": {
+        "name": ("sticky", "sticky", "weighted"),
+        "minimum_version": (0,),
+        "maximum_version": (0, 1),
+        "metadata_version": (0,),
+        "reason": (0, 0, 1),
+    },
 }
 """Values of single entities' fields."""
 PLAUSIBLE_SHARE = 0.85
@@ -54,6 +63,15 @@ MEMBERS_KNOWN_MAX = 64
 PRODUCERS_KNOWN_MAX = 4
 SESSIONS_KNOWN_MAX = 4
 """So few that sessions are gone on with: each has its own next epoch."""
+
+
+def tagged_class(api_key: int, api_version: int) -> Any:
+    """Return the class of a request, with the tagged fields of our own if it has any."""
+    name = api_keys.NAMES[api_key]
+    if name not in EXTENDED:
+        return request_class(api_key, api_version)
+    made = made_classes(name, api_version, "request")
+    return getattr(made, f"{api_keys.SCHEMA_NAMES[api_key]}Request")
 
 
 @dataclasses.dataclass
@@ -226,7 +244,7 @@ class Known:
         self._producer = rng.choice(self._producers)
         if self._members and rng.random() < 0.8:
             self._member = self._members[rng.choice(list(self._members))]
-        return self._plausible(random_entity(rng, request_class(api_key, api_version)))
+        return self._plausible(random_entity(rng, tagged_class(api_key, api_version)))
 
     def distorted_frame(
         self, api_key: int, api_version: int, correlation_id: int, distortion: Distortion

@@ -13,12 +13,13 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from actors.ground.features import CLIENT_ASSIGNORS_LEVEL
 from actors.ground.identity import ClientIdentity
 from actors.ground.settings import GroupSettings
 from actors.ground.spec import BrokerSettings, NodeSpec, TierSpec, copies
 from actors.leader.client_service import ClientService
 from actors.leader.offsets_partition import OffsetsPartition, Outside
-from actors.metadata.commands import Command, RegisterNode, ReportLeader
+from actors.metadata.commands import Command, FoundTier, RegisterNode, ReportLeader
 from actors.metadata.wire import pack_image
 from actors.network.channel import Answer
 from actors.network.connection import Connection, Service
@@ -282,6 +283,7 @@ class Stack:
 def _tier() -> Host:
     host = tier(SETTINGS, ())
     host.shard = new_shard(SETTINGS, PARTITIONS)
+    host.submit(FoundTier(CLIENT_ASSIGNORS_LEVEL))
     for node_id in NODES:
         host.submit(RegisterNode(node_id, "127.0.0.1", 9_090 + node_id))
     for partition in range(PARTITIONS):
