@@ -65,7 +65,7 @@ class PlugIn:
     def __init__(self, entry: str) -> None:
         """Import and make the plug-in. Raises AssignorError."""
         try:
-            assignor: PartitionAssignor = _class_of(entry)()
+            assignor: PartitionAssignor = class_of(entry)()
             self.name, self._assign = assignor.name, assignor.assign
         except Exception as error:  # the plug-in's own code may raise anything
             raise AssignorError(f"{entry} cannot be had: {error!r}") from error
@@ -92,7 +92,9 @@ def named(entries: tuple[str, ...]) -> Mapping[str, ArrayAssignor | PlugIn]:
     return found
 
 
-def _class_of(entry: str) -> Callable[[], PartitionAssignor]:
+def class_of(entry: str) -> Callable[[], PartitionAssignor]:
+    """Return the class of a plug-in, by `module:Class` or by its entry point. Raises whatever importing it
+    raises."""
     module_name, _, class_name = entry.partition(":")
     if class_name:
         found = getattr(importlib.import_module(module_name), class_name)

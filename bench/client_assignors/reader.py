@@ -14,10 +14,11 @@ import os
 import signal
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, cast
 
 from actors.assignors.by_members.sticky import Sticky
 from actors.assignors.by_members.weighted import CapacityWeighted
+from actors.assignors.registry import class_of
 from bench.client_assignors.consumer import GONE, RETRY_S, UNKNOWN, Address, AssigningConsumer, Partition
 from bench.member.computing import ComputingMember, MemberAssignor
 from bench.member.consumer import ConsumerTerms
@@ -124,15 +125,22 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--topic", action="append", required=True, help="may be given several times")
     parser.add_argument("--id", default=f"consumer-{os.getpid()}-{uuid.uuid4().hex[:8]}", help="member id")
     parser.add_argument("--capacity", type=int, default=1, help="how much it takes beside the others")
-    parser.add_argument("--sticky", action="store_true", help="offer sticky alone, which knows no capacity")
+    parser.add_argument(
+        "--assignor",
+        action="append",
+        default=[],
+        help="module:Class or an entry point of groupd.assignors, instead of the two that come with it",
+    )
     return parser.parse_args()
+
+
+def _made(entry: str) -> MemberAssignor:
+    return cast(MemberAssignor, class_of(entry)())
 
 
 async def _main() -> None:
     given = _arguments()
-    assignors: list[MemberAssignor] = [Sticky()]
-    if not given.sticky:
-        assignors.insert(0, CapacityWeighted(given.capacity))
+    assignors = [_made(entry) for entry in given.assignor] or [CapacityWeighted(given.capacity), Sticky()]
     member = ComputingMember(ConsumerTerms(given.group, tuple(given.topic)), given.id, assignors)
 
     def show(place: Partition, offset: int, value: bytes | None) -> None:
