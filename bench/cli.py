@@ -16,6 +16,7 @@ from bench.ground.interrupts import terminable
 from bench.ground.machine import machine
 from bench.ground.reference import KAFKA_VERSION
 from bench.history import jobs_command
+from bench.push import bench_command as push_command
 from bench.raft import measure as raft
 from bench.raft import table as raft_table
 from bench.replica import snapshot_pause, soak_command
@@ -36,7 +37,7 @@ KafkaHome = Annotated[
     Path | None,
     typer.Option(envvar="KAFKA_HOME", help="A Kafka 4 distribution, or a directory with its jars."),
 ]
-for command in (capacity_command, jobs_command, idle_command, path_command, soak_command):
+for command in (capacity_command, jobs_command, idle_command, path_command, push_command, soak_command):
     command.register(app)
 HOME = f"~/kafka_2.13-{KAFKA_VERSION}"
 """Where the examples find Kafka."""

@@ -34,6 +34,7 @@ from actors.protocol.messages import (
     SyncGroupResponse,
 )
 from actors.protocol.offset_refusals import refused_commit, refused_fetch
+from actors.protocol.push_messages import RegisterConsumerResponse
 
 _WRITE_FAILED = frozenset(
     {
@@ -123,3 +124,7 @@ def prepare_assignment(request: Request, error: ErrorCode, message: str | None) 
 
 def install_assignment(request: Request, error: ErrorCode, message: str | None) -> InstallAssignmentResponse:
     return InstallAssignmentResponse(error, message)
+
+
+def register_consumer(request: Request, error: ErrorCode, message: str | None) -> RegisterConsumerResponse:
+    return RegisterConsumerResponse(error, message)

@@ -16,6 +16,7 @@ from actors.protocol import (
     hot_offset_requests,
     hot_rebalances,
     hot_requests,
+    push_codec,
     requests,
 )
 from actors.protocol.messages import (
@@ -285,6 +286,18 @@ GROUPS: Final = (
             client_assignor_checks.install,
             group_refusals.install_assignment,
             client_assignor_codec.installed,
+            takes_connection=True,
+        ),
+    ),
+    _row(
+        api_keys.REGISTER_CONSUMER,
+        (0, 0),
+        0,
+        Coordinated(
+            push_codec.register_consumer,
+            group_checks.register_consumer,
+            group_refusals.register_consumer,
+            push_codec.register_consumer_answer,
             takes_connection=True,
         ),
     ),

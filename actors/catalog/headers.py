@@ -38,6 +38,7 @@ _GROUP_FIRST: Final = frozenset(
         api_keys.CONSUMER_GROUP_HEARTBEAT,
         api_keys.CONSUMER_GROUP_PREPARE_ASSIGNMENT,
         api_keys.CONSUMER_GROUP_INSTALL_ASSIGNMENT,
+        api_keys.REGISTER_CONSUMER,
     }
 )
 """The APIs whose requests begin with the id of the one group that they are for."""

@@ -51,7 +51,7 @@ def _listed(state: ShardState, request: Request) -> Iterator[Result]:
             for group in map(partial(_listed_group, state), group_ids)
             if group is not None
             and (not states or group.group_state.lower() in states)
-            and (not types or group.group_type.lower() in types)
+            and (not types or group.group_type.lower() in types or _is_listed_as(state, group, types))
         )
         yield NOTHING
     yield Result((), (Reply(request.token, ListGroupsResponse(NO_ERROR, tuple(groups))),))
@@ -71,6 +71,12 @@ def _listed_group(state: ShardState, group_id: str) -> ListedGroup | None:
     if simple_groups.exists(state, group_id):
         return ListedGroup(group_id, "", "Empty", simple_groups.SHOWN_AS)
     return None
+
+
+def _is_listed_as(state: ShardState, group: ListedGroup, types: frozenset[str]) -> bool:
+    """Whether the group is to be found by the name of a type that can show it, as the one it has."""
+    kind = kind_of(state, group.group_id)
+    return kind is not None and not types.isdisjoint(kind.listed_as)
 
 
 # DeleteGroups.

@@ -11,8 +11,9 @@ from actors.coordinator.classic.kind import KIND as CLASSIC
 from actors.coordinator.consumer.kind import KIND as CONSUMER
 from actors.coordinator.ground.area import Handler
 from actors.coordinator.ground.kind import Kind
+from actors.coordinator.push.kind import KIND as PUSH
 
-KINDS: tuple[Kind, ...] = (CLASSIC, CONSUMER)
+KINDS: tuple[Kind, ...] = (CLASSIC, CONSUMER, PUSH)
 
 
 Handlers = Mapping[int, Mapping[str, Handler]]

@@ -72,11 +72,22 @@ class Reply(NamedTuple):
     None: it waits for every uncommitted record."""
 
 
+class Push(NamedTuple):
+    """What a coordinator sends of its own accord, on the connection on which a consumer has registered. It
+    stands among the replies and leaves as one of them does, when the records before it are committed."""
+
+    token: Token
+    """The token of the request by which the consumer registered."""
+    body: Any
+    """A `Pushed` or `Hangup` of `actors.protocol.push_messages`."""
+    group_id: str
+
+
 class Result(NamedTuple):
     """What a decision asks for. Its records are to be applied before the next decision is made."""
 
     records: tuple[Record, ...] | list[Record] = ()
-    replies: tuple[Reply, ...] | list[Reply] = ()
+    replies: tuple[Reply | Push, ...] | list[Reply | Push] = ()
     events: tuple[Any, ...] | list[Any] = ()
     work: Iterator[Result] | None = None
     """The work of a decision that is too long for one piece, so that requests are served in between: each

@@ -16,6 +16,8 @@ ROWS_LEVEL: Final = 2
 """The level of `groupd.version` from which on offsets are logged as packed rows."""
 CLIENT_ASSIGNORS_LEVEL: Final = 2
 """The level of `groupd.version` from which on members may bring assignors."""
+PUSH_LEVEL: Final = 2
+"""The level of `groupd.version` from which on there are groups whose coordinator pushes."""
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 """A way to change a level, with its number on the wire."""
 

@@ -45,6 +45,12 @@ text a part of its metadata)."""
 CLIENT_ASSIGNMENT = 116
 """Our own record type, from level 2 on: what a member's assignor has for a member beside partitions (in
 KIP-848's first text a part of its target)."""
+PUSH_GROUP = 120
+"""Our own record type, from level 2 on: a group whose coordinator pushes (D8)."""
+PUSH_CONSUMER = 121
+"""Our own record type, from level 2 on: one registered consumer of such a group (D3)."""
+PUSH_OWNERSHIP = 122
+"""Our own record type, from level 2 on: what one consumer of such a group owns (D8)."""
 OF_SPLITS = frozenset({SPLIT_SEAL, ARRIVAL})
 """The record types that belong to no group."""
 
@@ -367,6 +373,47 @@ class ArrivalValue(NamedTuple):
     """Markers are written here in higher epochs: the parent's must not shut them out."""
 
 
+class PushGroupKey(NamedTuple):
+    kind: int
+    group_id: str
+
+
+class PushGroupValue(NamedTuple):
+    """A group whose coordinator pushes."""
+
+    epoch: int
+    """How often the ownership was decided anew."""
+    is_rebalancing: int
+    """Whether consumers are being stopped or started (1): the next leader goes on with it."""
+    since_ms: int
+    """When the group came to this, in ms."""
+
+
+class PushConsumerKey(NamedTuple):
+    """The key of PUSH_CONSUMER and of PUSH_OWNERSHIP."""
+
+    kind: int
+    group_id: str
+    consumer_id: str
+
+
+class PushConsumerValue(NamedTuple):
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    auto_commit: int
+    """Whether the consumer tells its offsets with its answers (1)."""
+    auto_offset_reset: str
+    topic_counts: tuple[tuple[str, int, int], ...]
+    """What the consumer is interested in: (topic or wildcard, whether it is a wildcard, number of streams)
+    of each, sorted."""
+
+
+class PushOwnershipValue(NamedTuple):
+    threads: tuple[TopicPartitions, ...]
+    """What each of the consumer's threads owns, by the thread's number."""
+
+
 RECORD_TYPES: dict[int, tuple[type[tuple[object, ...]], type[tuple[object, ...]]]] = {
     OFFSET_COMMIT: (OffsetCommitKey, OffsetCommitValue),
     OFFSET_BATCH: (OffsetBatchKey, OffsetBatchValue),
@@ -388,6 +435,9 @@ RECORD_TYPES: dict[int, tuple[type[tuple[object, ...]], type[tuple[object, ...]]
     DYING_GROUP: (DyingGroupKey, DyingGroupValue),
     SPLIT_SEAL: (SplitSealKey, SplitSealValue),
     ARRIVAL: (ArrivalKey, ArrivalValue),
+    PUSH_GROUP: (PushGroupKey, PushGroupValue),
+    PUSH_CONSUMER: (PushConsumerKey, PushConsumerValue),
+    PUSH_OWNERSHIP: (PushConsumerKey, PushOwnershipValue),
 }
 """Record type -> (key class, value class): how a record that travelled as plain tuples gets its names
 back."""

@@ -58,6 +58,13 @@ class GroupSettings(NamedTuple):
     group_heartbeat_budget_per_second: int = 10_000
     """A setting of our own: how many heartbeats a second members of one leader may send, see
     `group_settings.interval_floor_ms`."""
+    group_push_pings_missed_max: int = 1
+    """A setting of our own: so many requests in a row that a push consumer does not answer in time make it a
+    failed one (D4)."""
+    group_push_rebalance_retries_max: int = 4
+    """A setting of our own: how often a push group's rebalance is tried again before it has failed (D8)."""
+    group_push_rebalance_backoff_ms: int = 2_000
+    """A setting of our own: how long a push group waits before that (D8)."""
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000

@@ -37,6 +37,7 @@ from actors.network.table import ConnectionTable
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
 from actors.protocol.header import Header
 from actors.protocol.offsets_feed import unpack_question
+from actors.protocol.push_codec import is_of_coordinator
 from actors.replica.host import ReplicaHost
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ class ClientService:
         pays_after = spec.groups.group_heartbeat_lane_after
         self._payback = Payback(pays_after) if pays_after else None
         """The count of heartbeats that the lane would have answered; None: it is loaded, or not to be."""
+        self._unmoved: tuple[int, ...] = known.image.unmoved
         self._tasks = Tasks("the loading of the lane")
         self._stopped = Event()
         """Set when the lane is wanted no more."""
@@ -191,6 +193,10 @@ class ClientService:
                 self._committed(connection, known)
         else:
             try:
+                if is_of_coordinator(frame):
+                    self._server.channels.answered(connection, frame)
+                    self._host.wake()  # to commit what was decided, and to send what follows
+                    return b""
                 header, body_offset = parse_header(frame)
                 if self._known.sasl.is_wanted:
                     kept = self._known.sasl.on_request(connection, header, frame, body_offset)
@@ -258,6 +264,9 @@ class ClientService:
     def on_closed(self, connection: Connection) -> None:
         """Forget the held heartbeat of a connection that closed. Its member stays in the group until its
         session ends (W13)."""
+        if connection.channel is not None:
+            self._server.channels.closed(connection)
+            self._host.wake()
         holding = connection.holding
         token = None if holding is None else self.held.forget(holding)
         if holding is not None:
@@ -335,12 +344,23 @@ class ClientService:
             self._host.replica.repeats.everything()
             self.held.end_all(HoldEnd.NEWS)
             self._forget_heartbeats()
+        self._review_channels()
         for connection in self.table.connections():
             connection.known = None  # else idle ones would keep old images alive
         self._host.learn_nodes(self._known.nodes)
         self._host.replica.on_metadata(self._known.image, self._host.now_ms())
         self._host.wake()
         self._kernels.look()
+
+    def lost_leadership(self) -> None:
+        """Let the consumers of push groups look for their new coordinator at once."""
+        self._server.channels.close_all()
+
+    def _review_channels(self) -> None:
+        unmoved = self._known.image.unmoved
+        if self._known.access_changed or unmoved != self._unmoved:
+            self._unmoved = unmoved
+            self._server.channels.review(self._known.gate, self._server.has)
 
     def _forget_heartbeats(self) -> None:
         """Have every connection's next heartbeat decoded and checked again, because the last one was allowed

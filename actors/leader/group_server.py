@@ -28,6 +28,7 @@ from actors.ground.limits import (
     REMEMBERED_HEARTBEAT_BYTES_MAX,
     REMEMBERED_HEARTBEATS_MAX,
 )
+from actors.leader.consumer_channels import ConsumerChannels
 from actors.leader.held_heartbeats import Holding
 from actors.leader.known_requests import KnownCommit, KnownFetch, KnownRequests
 from actors.leader.large_answers import Beside, is_large, take_apart
@@ -40,6 +41,7 @@ from actors.protocol.api_keys import (
     JOIN_GROUP,
     OFFSET_COMMIT,
     OFFSET_FETCH,
+    REGISTER_CONSUMER,
     SYNC_GROUP,
 )
 from actors.protocol.header import Header
@@ -65,8 +67,10 @@ _SCREENED_ALWAYS: Final = (DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE)
 or without."""
 _KNOWN: Final = (OFFSET_COMMIT, OFFSET_FETCH)
 """APIs whose requests are recognised when they are repeated."""
-_RECORDED: Final = (JOIN_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT)
+_RECORDED: Final = (JOIN_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT, REGISTER_CONSUMER)
 """APIs whose requests become part of one member's record, so that their frames are bounded."""
+NEEDS_A_CONNECTION: Final = "RegisterConsumer needs a connection of its own to the group's coordinator."
+"""What a client is told whose consumer could not be reached on its connection (D3)."""
 _CORRELATION_ID: Final = slice(4, 8)
 """Where the correlation id stands, in a request behind its length and in an answer with its length: both have
 four bytes before it."""
@@ -214,6 +218,8 @@ class GroupServer:
         self._last_token = 0
         self.counts = RequestCounts()
         """The answers by API and error code, for metrics."""
+        self.channels = ConsumerChannels(replica, now_ms, self.counts)
+        """The connections on which consumers of push groups are reached."""
 
     def serve_again(self, last: LastHeartbeat, frame: bytes, answer: Answer) -> bytes | None:
         """Answer a heartbeat that `last.is_same(frame)` says is a repetition. The heartbeat before it was
@@ -264,6 +270,12 @@ class GroupServer:
                 return self._finish((answer, header, [], body, finish), None), None
         last, submit = None, self._replica.submit
         request = self._request(header, identity, body)
+        if header.api_key == REGISTER_CONSUMER:
+            finish = _both(finish, partial(self.channels.decided, request.token))
+            channel: Any = asker  # it is a client's own connection, on which consumers are reached
+            busy = self.channels.open(channel, request)
+            if busy is not None:
+                return self._finish((answer, header, [], body, None), busy), None
         if header.api_key in _KNOWN:
             request = self._learnt(asker, frame, body_offset, request, finish)
             return self._submit(request, (answer, header, [], body, finish), submit=submit), None
@@ -313,6 +325,12 @@ class GroupServer:
             refusal(Request(0, header.api_key, header.api_version, "", "", part), ErrorCode.not_coordinator)
             for part in parts.values()
         ]
+        if header.api_key == REGISTER_CONSUMER and mine is not None:
+            request = self._request(header, identity, mine)
+            return self._finish(
+                (answer, header, [], body, None),
+                refusal(request, ErrorCode.invalid_request, NEEDS_A_CONNECTION),
+            )
         if mine is None:
             response = spanning.merge(header.api_key, refused, body)
             return self._finish((answer, header, [], body, finish), response)
@@ -335,6 +353,10 @@ class GroupServer:
         """Take over a heartbeat whose answer is still to come from what answers in the place of this server.
         `frame` has its correlation id."""
         self._owed[last.request.token] = last.owed(frame, answer)
+
+    def has(self, group_id: str) -> bool:
+        """Return whether a group belongs to this partition."""
+        return self._share.has(group_id)
 
     def forget(self, token: Token) -> None:
         """Forget a request that the replica will not answer any more, and that nobody waits for."""

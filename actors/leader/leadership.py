@@ -84,6 +84,7 @@ class Leadership:
         )
         if before.serving and not now.serving:
             self._history.lost()
+            self._clients.lost_leadership()
         if now.serving:
             log.info("leading partition %d in term %d", self._partition, now.term)
             self._history.elected()

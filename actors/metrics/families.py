@@ -33,6 +33,7 @@ _ROWS = (
            " Empty.", ("state",), "classic-group-count{state} (4.4)"),
     Family("consumer_group_count", "gauge", "Consumer groups by state.", ("state",),
            "consumer-group-count{state}"),
+    Family("push_group_count", "gauge", "Groups whose coordinator pushes, by state.", ("state",)),
     Family("group_member_count", "gauge", "Members by protocol.", ("protocol",)),
     Family("offset_count", "gauge", "Committed offsets kept.", (), "offset-count (4.4)"),
     Family("offset_commits", "counter", "Offsets committed.", (), "offset-commit-count"),

@@ -26,9 +26,7 @@ from actors.ground.limits import (
     WRITE_BUFFER_BYTES_MAX,
 )
 from actors.network.frames import FRAME_BYTES_MIN, LENGTH_BYTES, BadFrame, FrameBuffer, length_of, with_length
-from actors.network.lending import Reader, Released, duplicate
-from actors.network.pace import Pace
-from actors.network.quota import ConnectionLimits
+from actors.network.lending import Reader, Released, Table, duplicate
 
 logger = logging.getLogger(__name__)
 
@@ -39,23 +37,6 @@ _CHUNK_BYTES_MIN = LENGTH_BYTES + FRAME_BYTES_MIN
 
 # The states. READY is 0 so that the hot path asks one question: nothing is buffered or outstanding.
 _READY, _PARTIAL, _RUNNING, _WAITING, _CLOSING, _LEAVING, _CLOSED = range(7)
-
-
-class Table(Protocol):
-    """What a connection needs of the `ConnectionTable` that it stands in."""
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop: ...
-    @property
-    def limits(self) -> ConnectionLimits: ...
-    @property
-    def pace(self) -> Pace: ...
-
-    def forget(self, connection: Connection) -> None:
-        """Learn that the connection is no longer here."""
-
-    def gone(self, identity: ClientIdentity) -> None:
-        """Learn that the connection has ended."""
 
 
 class Service(Protocol):
@@ -95,6 +76,7 @@ class Connection(asyncio.Protocol):
         "_write",
         "_write_paused",
         "active",
+        "channel",
         "holding",
         "identity",
         "known",
@@ -110,6 +92,8 @@ class Connection(asyncio.Protocol):
         """What the service keeps of this connection, which looks at none of the three."""
         self.holding: Any = None
         """What the service knows of a client whose heartbeats it may hold."""
+        self.channel: Any = None
+        """What the service knows of a consumer to whom its coordinator sends requests on this connection."""
         self.active = True
         """Whether a frame was served since the last sweep."""
         self._table = table
@@ -153,6 +137,18 @@ class Connection(asyncio.Protocol):
         else:
             assert self._state >= _CLOSING, "an answer to no request"
 
+    def push(self, frame: bytes) -> bool:
+        """Send a frame (length included) that is no answer. Return False if the connection is about to go;
+        one whose client does not read what it is sent is closed."""
+        if self._state >= _CLOSING or self._released is not None or self._transport is None:
+            return False
+        if self._write_paused:
+            self.close("it does not read what its coordinator sends")
+            return False
+        self.take_back()  # the reader may hold an answer
+        self._write(frame)
+        return True
+
     def close(self, reason: str | None = None) -> None:
         """Close after what is written so far. If there is a reason, a line of the log has it and the peer."""
         if self._state == _RUNNING:
@@ -189,7 +185,7 @@ class Connection(asyncio.Protocol):
         `taken_back`. Return the descriptor; None: whoever reads has to read on, because more came already."""
         transport, is_parting = self._transport, self._released is not None or self._state >= _CLOSING
         is_busy = self._read_paused or self._turn_scheduled or self._frames.kept or self._lent_to is not None
-        if transport is None or transport.is_closing() or is_parting or is_busy:
+        if transport is None or transport.is_closing() or is_parting or is_busy or self.channel is not None:
             return None
         transport.pause_reading()
         self._lent_to = reader

@@ -1,17 +1,40 @@
-"""Sockets that are read by somebody else than the connection's transport, or cut off by another thread."""
+"""What a connection needs of those around it: of its table, and of who reads its socket in the place of its
+transport; and how a socket is cut off by another thread."""
 
 from __future__ import annotations
 
 import _socket
+import asyncio
 import contextlib
 import os
 import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from actors.ground.identity import ClientIdentity
+from actors.network.pace import Pace
+from actors.network.quota import ConnectionLimits
+
 Released = Callable[[socket.socket, bytes], object]
 """A function that takes over the socket (non-blocking) and the bytes that were read from it and not
 served."""
+
+
+class Table(Protocol):
+    """What a connection needs of the `ConnectionTable` that it stands in."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+    @property
+    def limits(self) -> ConnectionLimits: ...
+    @property
+    def pace(self) -> Pace: ...
+
+    def forget(self, connection: Any) -> None:
+        """Learn that the connection is no longer here."""
+
+    def gone(self, identity: ClientIdentity) -> None:
+        """Learn that the connection has ended."""
 
 
 class Reader(Protocol):

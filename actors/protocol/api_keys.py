@@ -54,11 +54,21 @@ DESCRIBE_TOPIC_PARTITIONS = 75
 CONSUMER_GROUP_PREPARE_ASSIGNMENT = 20_000
 """A request of our own, as is the next one: members that assign make them (A9, A10)."""
 CONSUMER_GROUP_INSTALL_ASSIGNMENT = 20_001
+REGISTER_CONSUMER = 20_010
+"""A request of our own, as are the next three, which the coordinator sends to its consumers (D3, D4, D5)."""
+PING = 20_011
+STOP_FETCHER = 20_012
+START_FETCHER = 20_013
 
 NAMES = {key: name.lower() for name, key in list(globals().items()) if name.isupper()}
 """API key -> Kafka's schema name in snake case."""
 SCHEMA_NAMES = {key: "".join(part.capitalize() for part in name.split("_")) for key, name in NAMES.items()}
 """API key -> Kafka's schema name, "JoinGroup"."""
+CHANNEL_CLOSED = -20
+"""The number that stands for an API key where a leader tells its shard that a consumer's connection has gone:
+no client can ask so."""
+PUSHED = (PING, STOP_FETCHER, START_FETCHER)
+"""The requests that a coordinator makes of its consumers, and no client of a coordinator."""
 OWN_FROM = 20_000
 """The first of the keys of our own requests: Kafka's are below 1,000, and its clients pass over keys that
 they do not know."""

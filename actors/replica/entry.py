@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from actors.ground.contract import Key, Reply, Value, new_tuple
+from actors.ground.contract import Key, Push, Reply, Value, new_tuple
 
 
 class Entry:
@@ -20,7 +20,7 @@ class Entry:
         self.packed = [header]
         self.size_bytes = len(header)
         self.undo: list[tuple[Key, Value | None]] = []
-        self.replies: list[Reply] = []
+        self.replies: list[Reply | Push] = []
         self.groups: set[Any] = set()
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
-from actors.ground.contract import Reply, Result
+from actors.ground.contract import Push, Reply, Result
 from actors.ground.limits import LONG_WORKS_MAX
 
 REPLIES_AT_ONCE_MAX = 1_000
 """How many answers leave in one piece, at some ten microseconds each: a group of 10,000 that has rebalanced
 must not hold up all others."""
 
-Give = Callable[[Reply], None]
+Give = Callable[[Reply | Push], None]
 
 
 class LongWorks:
@@ -20,7 +20,7 @@ class LongWorks:
 
     def __init__(self) -> None:
         self.works: deque[Iterator[Result]] = deque()
-        self.replies: deque[tuple[Give, Sequence[Reply]]] = deque()
+        self.replies: deque[tuple[Give, Sequence[Reply | Push]]] = deque()
         """The answers that leave in later slices, and what gives them."""
 
     @property
@@ -46,7 +46,7 @@ class LongWorks:
         self.works.clear()
         self.replies.clear()
 
-    def give(self, replies: Sequence[Reply], give: Give) -> None:
+    def give(self, replies: Sequence[Reply | Push], give: Give) -> None:
         """Give as many replies as leave in one piece; the rest of very many follow in slices."""
         for reply in replies[:REPLIES_AT_ONCE_MAX] if len(replies) > REPLIES_AT_ONCE_MAX else replies:
             give(reply)

@@ -22,7 +22,7 @@ from typing import Any
 import msgpack
 from kio.schema.errors import ErrorCode
 
-from actors.ground.contract import Key, Record, Reply, Request, Result, Shard, Token, Value
+from actors.ground.contract import Key, Push, Record, Reply, Request, Result, Shard, Token, Value
 from actors.ground.features import GROUPD_VERSION
 from actors.ground.image import MetadataImage
 from actors.ground.limits import RAFT_BATCH_BYTES_MAX, RAFT_ENTRY_BYTES_MAX, RAFT_PENDING_BYTES_MAX
@@ -67,6 +67,8 @@ class Replica:
         """What watches the shard, set once; None: nothing does."""
         self.repeats: Repeats = NothingRepeats()
         """What repeats answers without asking again, set once."""
+        self.push: Callable[[Push], None] = _nowhere
+        """What sends the requests of coordinators to their consumers, set once."""
         self.feeds: tuple[Feed, ...] = ()
         """What passes on what is committed; (): nobody reads it, which is the rule."""
         self.serving = False
@@ -88,7 +90,7 @@ class Replica:
         self._open: dict[Token, Request] = {}
         """Token -> a request whose answer is still owed: parked by the shard, or waiting for a commit or the
         lease."""
-        self._leaseless: list[Reply] = []
+        self._leaseless: list[Reply | Push] = []
         self._is_behind = False
         """Whether, at the last flush, so much waited for its commit that long work would add nothing to
         it."""
@@ -132,6 +134,12 @@ class Replica:
         self._open[request.token] = request
         self._take(result)
         return None
+
+    def tell(self, request: Request, now_ms: int) -> None:
+        """Decide what comes in and nobody waits for an answer to: a consumer's own answer, or that its
+        connection has gone. It is dropped where requests would be refused."""
+        if self.serving and not self._is_full:
+            self._take(self.shard.handle(request, now_ms))
 
     def run_timers(self, now_ms: int) -> None:
         """Fire due timers, a bounded number a turn, and go on with one slice of one long work."""
@@ -407,7 +415,7 @@ class Replica:
         self._uncommitted.append(entry)
         return entry
 
-    def _park(self, reply: Reply) -> None:
+    def _park(self, reply: Reply | Push) -> None:
         group_id = reply.group_id
         if group_id is None:
             waits_for = self._uncommitted[-1] if self._uncommitted else None
@@ -453,8 +461,10 @@ class Replica:
         for reply in replies:
             self._send(reply)
 
-    def _send(self, reply: Reply) -> None:
-        if self._open.pop(reply.token, None) is not None:
+    def _send(self, reply: Reply | Push) -> None:
+        if type(reply) is Push:
+            self.push(reply)
+        elif self._open.pop(reply.token, None) is not None:
             self._release(reply.token, reply.body)
 
     def _unpack(self, command: bytes) -> tuple[int, Iterable[tuple[Key, Value | None]]]:
@@ -463,3 +473,7 @@ class Replica:
         version, term = unpacker.unpack()
         self.level.read(version)
         return term, typed(self._layouts, unpacker)
+
+
+def _nowhere(push: Push) -> None:
+    """Drop a coordinator's request: nobody has registered where nothing sends."""

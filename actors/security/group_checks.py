@@ -38,6 +38,7 @@ from actors.protocol.messages import (
     SyncGroupResponse,
 )
 from actors.protocol.offset_refusals import refused_commit, refused_fetch
+from actors.protocol.push_messages import RegisterConsumerRequest, RegisterConsumerResponse
 from actors.security.authorizer import Access
 from actors.security.screening import Finish, Screened, parted, refused
 
@@ -78,6 +79,27 @@ def consumer_heartbeat(
     if screened.body is None or all(seen):
         return screened
     return refused(ConsumerGroupHeartbeatResponse(TOPIC_FAILED))
+
+
+_push_consumer = _of_member(RegisterConsumerResponse(GROUP_FAILED, "The group may not be read."))
+
+
+def register_consumer(
+    access: Access, image: MetadataImage, api_version: int, body: RegisterConsumerRequest
+) -> Screened:
+    """Screen RegisterConsumer: READ of the group, and of each topic that is named (D3). What a wildcard
+    matches a consumer is told of and cannot read without that right: whoever may use wildcards needs READ of
+    all topics."""
+    screened = _push_consumer(access, image, api_version, body)
+    if screened.body is None:
+        return screened
+    named = {each.topic for each in body.topic_counts if not each.is_wildcard}
+    if any(each.is_wildcard for each in body.topic_counts):
+        named |= image.created_topics.keys()
+    if all(access.may(Operation.READ, ResourceType.TOPIC, topic) for topic in named):
+        return screened
+    message = "A topic may not be read; a wildcard needs the right to read all topics."
+    return refused(RegisterConsumerResponse(TOPIC_FAILED, message))
 
 
 def topic_check(

@@ -168,7 +168,7 @@ def _on(bootstrap: str, servers: dict[str, bool], plan: Plan, say: Say) -> list[
             for name, names_itself in servers.items():
                 say(f"{protocol}, {size:,} members, {name}")
                 row = Row(protocol, size, name, [], [], 0.0, 0.0)
-                topics = _topics(bootstrap, size)
+                topics = create_topics(bootstrap, size)
                 rows.append(uvloop.run(_filled(row, bootstrap, topics, plan, names_itself=names_itself)))
     return rows
 
@@ -201,7 +201,7 @@ async def _filled(row: Row, bootstrap: str, topics: list[str], plan: Plan, *, na
     return row._replace(beats_a_minute=beats, generator_share=max(shares))
 
 
-def _topics(bootstrap: str, members: int) -> list[str]:
+def create_topics(bootstrap: str, members: int) -> list[str]:
     """Create topics with about PARTITIONS_A_MEMBER partitions for each member."""
     count = max(members * PARTITIONS_A_MEMBER // TOPIC_PARTITIONS, 1)
     run = time.time_ns()

@@ -10,6 +10,7 @@ import typer
 from bench.client_assignors import command as client_assignors_command
 from bench.ground import run_names
 from bench.ground.interrupts import terminable
+from bench.push import command as push_command
 from bench.swarm.counted.marks import BadMarks
 from bench.swarm.load.target import Where, target
 from bench.swarm.planning import scenario as scenarios
@@ -31,6 +32,9 @@ app = typer.Typer(
 )
 
 client_assignors_command.register(app)
+
+
+push_command.register(app)
 
 
 @app.command(
@@ -80,7 +84,7 @@ def run(
     unless the scenario has records. Ctrl-C ends a run early; what was done until then is judged likewise.
     """
     seed = SystemRandom().randrange(SEEDS) if seed is None else seed
-    client_assignors_command.instead_of(scenario, _duration_s(minutes, seconds), groups, seed)
+    _run_what_has_its_own_judge(scenario, (bootstrap, minutes, seconds, groups, members), seed)
     stamp = run_names.stamp()
     asked = Asked(tuple(threshold or ()), junit, summary, mark)
     with mendable(BadThreshold, BadMarks):
@@ -131,6 +135,18 @@ def show(scenario: flags.Scenario) -> None:
     """Print a scenario's file, to make another of it."""
     with mendable():
         typer.echo(scenarios.read(scenario), nl=False)
+
+
+def _run_what_has_its_own_judge(
+    scenario: str, given: tuple[str | None, float | None, float | None, int | None, int | None], seed: int
+) -> None:
+    """Run consumers that bring their own judge, if the scenario is one of these. Raises typer.Exit then.
+    `given`: bootstrap, minutes, seconds, groups, members."""
+    bootstrap, minutes, seconds, groups, members = given
+    with mendable():
+        duration_s = _duration_s(minutes, seconds)
+    push_command.instead_of(scenario, (bootstrap, duration_s, groups, members), seed)
+    client_assignors_command.instead_of(scenario, duration_s, groups, seed)
 
 
 def _duration_s(minutes: float | None, seconds: float | None) -> float | None:

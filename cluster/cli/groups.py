@@ -36,7 +36,7 @@ GROUP_STATES = (
     "Assigning",
     "Reconciling",
 )
-GROUP_TYPES = ("classic", "consumer", "share", "streams")
+GROUP_TYPES = ("classic", "consumer", "push", "share", "streams")
 LEAVE_REASON = "removed by groupd groups remove-members"
 
 commands = typer.Typer(
@@ -61,7 +61,8 @@ def register(app: typer.Typer) -> None:
 def list_(
     state: Annotated[str, typer.Option(help="Only groups in these states.", metavar="STATE,...")] = "",
     type_: Annotated[
-        str, typer.Option("--type", help="Only groups of these types: classic, consumer.", metavar="TYPE,...")
+        str,
+        typer.Option("--type", help="Only these types: classic, consumer, push.", metavar="TYPE,..."),
     ] = "",
     data_dir: DataDirOption = DATA_DIR_DEFAULT,
     bootstrap: BootstrapOption = None,

@@ -1,7 +1,7 @@
 """The rules of a group coordinator that events name by their ids, in words: nobody has to look an id up.
 
-PURE. A letter says what a rule is of: C of classic groups, M of KIP-848 groups, O of committed offsets. The
-words are the headings of `actors/coordinator/RULES.md`.
+PURE. A letter says what a rule is of: C of classic groups, M of KIP-848 groups, O of committed offsets, D of
+groups whose coordinator pushes. The words are the headings of `actors/coordinator/RULES.md`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,11 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "M21": "a static member that comes back takes the place of its old self",
         "M24": "the group epoch rises when a regular expression matches other topics",
         "M26": "a new leader goes on with what the records say, and begins all sessions anew",
+        "D4": "a consumer is pinged, and has failed when it does not answer",
+        "D7": "new groups and consumers, failures, topics and partitions each have their handler",
+        "D8": "a rebalance stops all fetchers, commits, and starts them with the new ownership",
+        "D10": "a consumer that hears nothing for a session stops and registers anew",
+        "D11": "a consumer that closes waits until its last offsets are known",
         "O13": "a group without members can be deleted",
         "O14": "offsets that nobody uses expire after offsets.retention.minutes",
         "O15": "a group without members and offsets is removed",

@@ -61,7 +61,7 @@ ALWAYS: Final = (
 
 SOMETIMES: Final = (
     Column("group_id", "string", "The group that the event is about."),
-    Column("group_type", "string", '"classic" or "consumer" (KIP-848).'),
+    Column("group_type", "string", '"classic", "consumer" (KIP-848) or "push".'),
     Column("group_epoch", "int32", "Generation of a classic group."),
     Column("assignment_epoch", "int32", "Epoch of a consumer group's target assignment."),
     Column("member_id", "string", "Member that did it, or to whom it happened."),
@@ -176,6 +176,11 @@ KINDS: Final = (
             *("duration_ms", "joining_ms", "syncing_ms", "revoking_ms"),
             *("members", "partitions", "moved", "moves", "waited_for", "assignor", "state"),
         ),
+    ),
+    Kind(
+        "rebalance_failed",
+        "A rebalance of a push group was tried as often as it may be.",
+        (*_GROUP, "cause", "rule", "members", "state"),
     ),
     Kind(
         "group_epoch_bumped",

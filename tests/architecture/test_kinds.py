@@ -1,9 +1,9 @@
 """Nobody outside a kind's folder asks which kind of group it has before it, or touches what the kind keeps.
 
-What is looked for in the files of the actors, outside `classic/` and `consumer/`:
-* imports from these folders (`KINDS` imports their two `kind` files);
+What is looked for in the files of the actors, outside `classic/`, `consumer/` and `push/`:
+* imports from these folders (`KINDS` imports their `kind` files);
 * a subscript of an attribute `of`, which is how a kind finds its own half of the shard's state;
-* a kind's name in a comparison, an `in` or a `match`: "classic" or "consumer", CLASSIC or CONSUMER.
+* a kind's name in a comparison, an `in` or a `match`: "classic", CLASSIC and so on.
 Exceptions stand below with what they are for. A text in other places (a table, a label) asks nothing.
 """
 
@@ -18,10 +18,10 @@ import pytest
 from tests.architecture.tracked import tracked
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("actors/coordinator/classic", "actors/coordinator/consumer")
+FOLDERS = ("actors/coordinator/classic", "actors/coordinator/consumer", "actors/coordinator/push")
 MODULES = tuple(folder.replace("/", ".") for folder in FOLDERS)
-NAMES = ("classic", "consumer")
-CONSTANTS = ("CLASSIC", "CONSUMER")
+NAMES = ("classic", "consumer", "push")
+CONSTANTS = ("CLASSIC", "CONSUMER", "PUSH")
 OWN_BUSINESS = {
     "actors/coordinator/kinds.py": "the table of kinds",
     "actors/leader/plug_in_assignments.py": "runs the plug-ins that consumer groups ask for, in a thread",

@@ -22,8 +22,8 @@ from tests.architecture.tracked import nodes, tracked, tree
 from tests.oracle.rows import rules
 
 ROOT = Path(__file__).resolve().parents[2]
-CITED = re.compile(r"\b[WCOMGERBA]\d{1,2}\b")
-A_RULES_ID = re.compile(r"[WCOMGERBA]\d{1,2}")
+CITED = re.compile(r"\b[WCOMGERBAD]\d{1,2}\b")
+A_RULES_ID = re.compile(r"[WCOMGERBAD]\d{1,2}")
 ELSEWHERE = re.compile(r"\bsection \d+")
 HAVE_SECTIONS = re.compile(r"Raft|RFC|paper|dissertation")
 PYTHON = [path for path in tracked(ROOT) if path.suffix == ".py" and path.is_file()]

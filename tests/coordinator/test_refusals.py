@@ -50,6 +50,7 @@ from actors.protocol.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from actors.protocol.push_messages import RegisterConsumerRequest, RegisterConsumerResponse
 
 NO = ErrorCode.not_coordinator
 LOADING = ErrorCode.coordinator_load_in_progress
@@ -99,6 +100,10 @@ BODIES: dict[int, tuple[Any, Any]] = {
     api_keys.CONSUMER_GROUP_INSTALL_ASSIGNMENT: (
         InstallAssignmentRequest("g", "m", 3, 4, 0, None, ()),
         InstallAssignmentResponse(NO),
+    ),
+    api_keys.REGISTER_CONSUMER: (
+        RegisterConsumerRequest("g", "c", (), True, "smallest", 30_000),
+        RegisterConsumerResponse(NO),
     ),
     api_keys.CONSUMER_GROUP_DESCRIBE: (
         ConsumerGroupDescribeRequest(("g",)),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from storage.history.rules import RULES, told, worded
 
-RULE_ID = re.compile(r"[ACMO]\d{1,2}")
+RULE_ID = re.compile(r"[ACMOD]\d{1,2}")
 COORDINATOR = Path(__file__).resolve().parents[2] / "actors" / "coordinator"
 
 

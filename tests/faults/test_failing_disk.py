@@ -73,8 +73,8 @@ async def _stepped_down(group: Supervisor, replica: int, reason: str) -> None:
 
 
 def loop_syncs(group: Supervisor) -> Callable[[], Coroutine[Any, Any, int | None]]:
-    """Return a check that finds the leader if its loop waits for its disk: after a slow sync, as busy machines
-    have them, a thread does that for a while, and no loop would hang."""
+    """Return a check that finds the leader if its loop waits for its disk: after a slow sync, as a busy
+    machine has them, a thread does that for a while, and no loop would hang."""
 
     async def found() -> int | None:
         leader = await group.any_leader()

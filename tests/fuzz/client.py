@@ -10,6 +10,9 @@ from actors.catalog.table import is_supported
 from actors.network.connection import _CLOSED, _WAITING
 from actors.protocol import api_keys
 from actors.protocol.entities import response_class
+from actors.protocol.errors import MalformedRequest
+from actors.protocol.push_codec import answer_id, is_of_coordinator, read_push, written_answer
+from actors.protocol.push_messages import Said
 from tests.fuzz.stack import Stack
 from tests.protocol.answers import answer_reader
 
@@ -36,6 +39,8 @@ class Client:
         self._unsplit = bytearray()
         self._asked: deque[Asked] = deque()
         self.answers = 0
+        self.pushed = 0
+        """How many requests of a coordinator came."""
 
     def send(self, data: bytes, request: Any = None) -> None:
         """Hand over bytes as the network would, also to a connection that is closed already."""
@@ -72,11 +77,39 @@ class Client:
                 raise Wrong(f"an answer of {len(written) - 4} bytes that says it has {size}")
             frame = bytes(written[4 : 4 + size])
             del written[: 4 + size]
+            if is_of_coordinator(frame) and not self._is_answer(frame):
+                self._pushed(frame)
+                continue
             taken.append(self._read(frame))
             self.answers += 1
         if written:
             raise Wrong(f"{len(written)} bytes that are no answer")
         return taken
+
+    def _is_answer(self, frame: bytes) -> bool:
+        """Whether a frame is the answer to a request: those of this client may have negative numbers."""
+        return any(asked.correlation_id == answer_id(frame) for asked in self._asked)
+
+    def _pushed(self, frame: bytes) -> None:
+        """Answer a request of the coordinator: most often as it should be, now and then one that it never
+        sent, twice, cut short, or for another consumer."""
+        try:
+            correlation_id, api_key, request = read_push(frame)
+        except MalformedRequest as error:
+            raise Wrong(f"{error}: {frame.hex()}") from error
+        self.pushed += 1
+        offsets = (("t0", ((0, self.pushed), (1, -1), (99, 5))), ("no such topic", ((0, 1),)))
+        told = () if api_key == api_keys.START_FETCHER else offsets
+        answer = written_answer(correlation_id, api_key, request.consumer_id, Said(offsets=told))
+        wrong = {
+            5: written_answer(correlation_id + 1, api_key, request.consumer_id),
+            11: answer + answer,
+            17: answer[:4] + answer[4:-1],
+            23: written_answer(correlation_id, api_key, "somebody else"),
+            29: written_answer(correlation_id, api_key, request.consumer_id, Said(-1)),
+        }
+        if not self.socket.closed:
+            self.connection.data_received(wrong.get(self.pushed % 31, answer))
 
     def _note(self, data: bytes, request: Any) -> None:
         """Split what is sent into frames as the server will."""

@@ -129,6 +129,9 @@ class Known:
             "subscribed_topic_names": lambda: tuple(rng.sample(TOPICS, rng.randint(0, 3))),
             "subscribed_topic_regex": lambda: rng.choice((None, None, "", "t.*", "(", "t[0-1]")),
             "server_assignor": lambda: rng.choice((None, "uniform", "range", "nobody")),
+            "consumer_id": lambda: rng.choice(("c1", "c2", "c3")),
+            "streams": lambda: rng.choice((1, 1, 2, 0)),
+            "auto_offset_reset": lambda: rng.choice(("smallest", "largest", "earliest")),
         }
 
     def _of_logs(self) -> dict[str, Callable[[], Any]]:

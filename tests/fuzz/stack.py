@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from actors.ground.features import CLIENT_ASSIGNORS_LEVEL
+from actors.ground.features import CLIENT_ASSIGNORS_LEVEL, PUSH_LEVEL
 from actors.ground.identity import ClientIdentity
 from actors.ground.settings import GroupSettings
 from actors.ground.spec import BrokerSettings, NodeSpec, TierSpec, copies
@@ -283,7 +283,7 @@ class Stack:
 def _tier() -> Host:
     host = tier(SETTINGS, ())
     host.shard = new_shard(SETTINGS, PARTITIONS)
-    host.submit(FoundTier(CLIENT_ASSIGNORS_LEVEL))
+    host.submit(FoundTier(max(CLIENT_ASSIGNORS_LEVEL, PUSH_LEVEL)))
     for node_id in NODES:
         host.submit(RegisterNode(node_id, "127.0.0.1", 9_090 + node_id))
     for partition in range(PARTITIONS):

@@ -40,8 +40,8 @@ def rules() -> Mapping[str, Rule]:
     return found
 
 
-_ID = re.compile(r"\b([WCOMGERBA])(\d{1,2})\b")
-_RANGE = re.compile(r"\b([WCOMGERBA])(\d{1,2}) to \1(\d{1,2})\b")
+_ID = re.compile(r"\b([WCOMGERBAD])(\d{1,2})\b")
+_RANGE = re.compile(r"\b([WCOMGERBAD])(\d{1,2}) to \1(\d{1,2})\b")
 HEAD = """# Rules and the tests that prove them
 Made by `python -m tests.oracle rows --markdown > tests/ROWS.md`; a test fails when it is stale.
 [RULES.md](../actors/coordinator/RULES.md) tells each rule in full.

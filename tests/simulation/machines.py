@@ -60,6 +60,7 @@ GROUP_SETTINGS = GroupSettings(
     group_consumer_assignors=("uniform", "range", ENTRY),
     group_consumer_assignor_timeout_ms=TIMEOUT_MS,
     classic_new_member_join_timeout_ms=1_000,
+    group_push_rebalance_backoff_ms=40,
 )
 
 

@@ -1,5 +1,5 @@
-"""Consumers whose group's members assign, on a real tier (A7, A9, A10): they read records, share partitions by
-their capacities, and go on when their coordinator is killed."""
+"""Consumers whose group's members assign, on a real tier (A7, A9, A10): they read records, share partitions
+by their capacities, and go on when their coordinator is killed."""
 
 from __future__ import annotations
 

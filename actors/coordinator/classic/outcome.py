@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.coordinator.ground.state import ShardState
-from actors.ground.contract import Record, Reply, Result, Token, new_tuple
+from actors.ground.contract import Push, Record, Reply, Result, Token, new_tuple
 
 
 class Outcome:
@@ -17,7 +17,7 @@ class Outcome:
         self.state = state
         self.now_ms = now_ms
         self.records: list[Record] = []
-        self.replies: list[Reply] = []
+        self.replies: list[Reply | Push] = []
         self.events: list[Any] = []
 
     def answer(self, token: Token | None, body: Any, group_id: str) -> None:

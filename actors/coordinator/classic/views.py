@@ -12,7 +12,7 @@ from actors.coordinator.classic.group import EMPTY, STABLE, ClassicGroup
 from actors.coordinator.classic.protocols import CONSUMER_PROTOCOL_TYPE
 from actors.coordinator.classic.state import classic_groups
 from actors.coordinator.ground import simple_groups
-from actors.coordinator.ground.kind import Retention
+from actors.coordinator.ground.kind import Retention, kind_of
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told.events import CLASSIC
 from actors.ground.contract import Record, Reply, Request, Result
@@ -45,6 +45,9 @@ def describe_groups(state: ShardState, request: Request, now_ms: int) -> Result:
 def _described(state: ShardState, group_id: str, api_version: int) -> DescribedClassicGroup:
     if group_id in classic_groups(state):
         return describe(state, group_id)
+    kind = kind_of(state, group_id)
+    if kind is not None and kind.described is not None:
+        return kind.described(state, group_id)
     if simple_groups.exists(state, group_id):
         return DescribedClassicGroup(NO_ERROR, group_id, EMPTY.value)
     if api_version < GROUP_ID_NOT_FOUND_VERSION:

@@ -15,7 +15,7 @@ from actors.coordinator.ground.held import HeldApi, Stamp
 from actors.coordinator.ground.state import KindState, ShardState
 from actors.ground.contract import Key, Record, Request, Value
 from actors.protocol.errors import GroupError
-from actors.protocol.messages import ListedGroup
+from actors.protocol.messages import DescribedClassicGroup, ListedGroup
 
 
 class Retention(NamedTuple):
@@ -68,6 +68,11 @@ class Kind:
     """A function that returns what no Kafka API tells of the group, as plain values."""
     explain: Callable[[ShardState, str, int], Explanation]
     """A function of (state, group id, now_ms) that explains the group, without its offsets and cause."""
+    described: Callable[[ShardState, str], DescribedClassicGroup] | None = None
+    """The group as DescribeGroups shows it; None: groups of the kind are not shown there."""
+    listed_as: frozenset[str] = frozenset()
+    """The types of ListGroups' filter that find the group besides its own: those of tools that can show
+    it."""
     knows_since: bool = False
     """Whether `explain` tells since when the group has been in its state; else its history may know."""
     delete_records: Callable[[ShardState, str], list[Record]]

@@ -158,6 +158,24 @@ class RebalanceEnded(NamedTuple):
         return "rebalance_ended"
 
 
+class RebalanceFailed(NamedTuple):
+    """A rebalance of a push group was tried as often as it may be: it is tried again with the next change, or
+    when the longest session has passed (D13)."""
+
+    at_ms: int
+    group_id: str
+    group_type: str
+    group_epoch: int
+    cause: str
+    rule: str
+    members: int
+    state: str
+
+    @property
+    def kind(self) -> str:
+        return "rebalance_failed"
+
+
 class CommitRegressed(NamedTuple):
     """A committed offset went back."""
 

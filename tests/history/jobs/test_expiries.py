@@ -19,13 +19,15 @@ SESSION_OVER = {
     "did not use its member id in time",
 }
 """Ways of leaving in which the member's session was over already (M17, C12, C8): it missed nothing."""
-OF_GROUPS = {"members did not sync in time"}
+OF_GROUPS = {"members did not sync in time", " did not stop its fetchers in time"}
 """Why a group rebalances, not why a member expires."""
 EMITTERS = {
     ("rebalance.py", "_remove_late"),
     ("rebalance.py", "on_session_timer"),
     ("history.py", "removed"),
     ("history.py", "_gone"),
+    ("history.py", "tell_gone"),
+    ("answers.py", "on_fail_timer"),
 }
 """The files that make a `MemberExpired` event."""
 

@@ -1,0 +1,111 @@
+"""Consumers of a group whose coordinator pushes, on a real tier (D1, D2, D3, D10): they read records, share
+partitions, and go on when their coordinator is killed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from confluent_kafka import Producer
+
+from actors.protocol.java_hash import partition_for
+from actors.protocol.push_messages import TopicCount
+from bench.ground.throwaway import Tier
+from bench.member.push import Place, PushMember, PushTerms
+from bench.push.consumer import PushConsumer
+from tests.polling import DEADLINE_S, reached
+from tests.tier.conftest import kill
+
+pytestmark = pytest.mark.clients
+
+SESSION_MS = 6_000
+PARTITIONS = 6
+
+
+class Reading:
+    """A consumer that remembers what it has read."""
+
+    def __init__(self, tier: Tier, group_id: str, consumer_id: str, topic: str) -> None:
+        terms = PushTerms(group_id, (TopicCount(topic, False, 1),), session_timeout_ms=SESSION_MS)
+        self.member = PushMember(terms, consumer_id)
+        self.seen: list[bytes | None] = []
+        bootstrap = [("127.0.0.1", tier.port + number) for number in range(3)]
+        self.consumer = PushConsumer(bootstrap, self.member, self._saw)
+
+    def _saw(self, place: Place, offset: int, value: bytes | None) -> None:
+        self.seen.append(value)
+
+    @property
+    def owned(self) -> int:
+        return len(self.member.positions) if self.member.is_fetching else 0
+
+
+@asynccontextmanager
+async def reading(tier: Tier, group_id: str, topic: str, *names: str) -> AsyncIterator[list[Reading]]:
+    """Let consumers read for as long as the context lasts."""
+    readers = [Reading(tier, group_id, name, topic) for name in names]
+    running = [asyncio.create_task(each.consumer.run()) for each in readers]
+    try:
+        yield readers
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+def produce(tier: Tier, topic: str, values: list[bytes]) -> None:
+    producer = Producer({"bootstrap.servers": tier.bootstrap})
+    for number, value in enumerate(values):
+        producer.produce(topic, value, partition=number % PARTITIONS)
+    assert producer.flush(DEADLINE_S) == 0
+
+
+def test_two_consumers_share_a_topic_and_read_all_of_it(tier: Tier, topic: str, group_id: str) -> None:
+    async def story() -> None:
+        values = [b"value-%d" % number for number in range(60)]
+        async with reading(tier, group_id, topic, "a", "b") as readers:
+            await reached(lambda: [each.owned for each in readers] == [3, 3])
+            await asyncio.to_thread(produce, tier, topic, values)
+            await reached(lambda: {value for each in readers for value in each.seen} == set(values))
+            for each in readers:
+                each.member.close()
+            await reached(lambda: all(each.member.is_done for each in readers))
+        shown = await asyncio.to_thread(tier.run, "groups", "describe", group_id, "--state")
+        assert "Empty" in shown
+        async with reading(tier, group_id, topic, "c") as [third]:
+            await reached(lambda: third.owned == PARTITIONS)
+            await asyncio.to_thread(produce, tier, topic, [b"next"])
+            await reached(lambda: third.seen == [b"next"])
+
+    asyncio.run(story())
+
+
+def test_tools_show_the_group(tier: Tier, topic: str, group_id: str) -> None:
+    async def story() -> None:
+        async with reading(tier, group_id, topic, "a") as [reader]:
+            await reached(lambda: reader.owned == PARTITIONS)
+            listed = await asyncio.to_thread(tier.run, "groups", "list")
+            assert [line for line in listed.splitlines() if group_id in line and "Push" in line]
+            shown = await asyncio.to_thread(tier.run, "groups", "describe", group_id, "--state")
+            assert "Stable" in shown
+            explained = await asyncio.to_thread(tier.run, "explain", group_id)
+            assert "every partition is read" in explained
+
+    asyncio.run(story())
+
+
+def test_consumers_go_on_when_their_coordinator_is_killed(tier: Tier, topic: str, group_id: str) -> None:
+    async def story() -> None:
+        async with reading(tier, group_id, topic, "a", "b") as readers:
+            await reached(lambda: [each.owned for each in readers] == [3, 3])
+            partition = partition_for(group_id, len(tier.status()["partitions"]))
+            [leader] = [r for r in tier.replicas() if r["partition"] == partition and r.get("serving")]
+            kill(leader["pid"])
+            await reached(lambda: all(each.consumer.registrations == 2 for each in readers))
+            await reached(lambda: [each.owned for each in readers] == [3, 3])
+            await asyncio.to_thread(produce, tier, topic, [b"x"])
+            await reached(lambda: [value for each in readers for value in each.seen] == [b"x"])
+
+    asyncio.run(story())
