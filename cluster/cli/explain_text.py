@@ -10,6 +10,7 @@ from typing import Any
 from storage.history.report.words import duration, moment, plural
 from storage.history.rules import told as told_rule
 
+_OF_COMPUTING = frozenset({"assigned", "assignment_refused"})
 NAMED_MAX = 10
 """How many members, or ways of partitions, are listed; of more the number is told."""
 
@@ -89,6 +90,7 @@ def rebalance_lines(told: Row, last: int) -> Iterator[str]:
     yield f"The last {plural(len(shown), 'rebalance')}, newest first:"
     for row in shown:
         yield f"  {rebalance_line(row)}"
+        yield from (f"    {line}" for line in _computed(row, told["events"]))
         yield from (f"    {line}" for line in _moves(row))
 
 
@@ -107,6 +109,21 @@ def rebalance_line(row: Row) -> str:
         f"{plural(row['members'], 'member')} after {duration(row['duration_ms'])}{phased}: "
         f"{_cause(row)}{waited}"
     )
+
+
+def _computed(row: Row, events: Sequence[Row]) -> Iterator[str]:
+    """Yield lines about the members that were asked to compute a rebalance's assignment (A11)."""
+    for each in events:
+        if each["kind"] not in _OF_COMPUTING or each["group_epoch"] != row["group_epoch"]:
+            continue
+        member_id, assignor = each.get("member_id"), each["assignor"]
+        if each["kind"] == "assigned" and member_id:
+            took = "" if each["duration_us"] is None else f" in {duration(each['duration_us'] // 1_000)}"
+            yield f"{member_id} computed the assignment with {assignor}{took}"
+        elif each["kind"] == "assignment_refused":
+            took = "" if each["duration_ms"] is None else f" after {duration(each['duration_ms'])}"
+            who = f"{member_id} did not compute it{took}: " if member_id else ""
+            yield f"{who}{each['cause']}"
 
 
 def _moves(row: Row) -> Iterator[str]:

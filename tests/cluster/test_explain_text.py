@@ -111,6 +111,39 @@ def test_a_rebalance_tells_phases_and_ways() -> None:
     assert ways == ["    2 partitions from a to b", "    1 partition from nobody to b"]
 
 
+def test_a11_a_rebalance_tells_who_computed_it_and_who_could_not() -> None:
+    row = {
+        "at_ms": NOW_MS,
+        "kind": "rebalance_ended",
+        "group_epoch": 8,
+        "state": "Stable",
+        "members": 3,
+        "cause": "member joined",
+        "duration_ms": 2_000,
+        "partitions": 6,
+        "moved": 0,
+        "moves": [],
+    }
+    asked = {"kind": "assignment_refused", "group_epoch": 8, "assignor": "sticky"}
+    events = [
+        asked | {"member_id": "a", "cause": "it was silent for too long", "duration_ms": 1_500},
+        {"kind": "assigned", "group_epoch": 7, "assignor": "sticky", "member_id": "a", "duration_us": 1},
+        {"kind": "assigned", "group_epoch": 8, "assignor": "sticky", "member_id": "b", "duration_us": 12_300},
+        {"kind": "member_joined", "member_id": "c"},
+    ]
+    _, _, refused, computed, *_ = rebalance_lines(told(rebalances=[row], events=events), 5)
+    assert refused == "    a did not compute it after 1.5 s: it was silent for too long"
+    assert computed == "    b computed the assignment with sticky in 12 ms"
+    asked |= {"member_id": None, "cause": "all that were asked failed: the server's assignor assigns"}
+    events = [
+        asked | {"duration_ms": None},
+        {"kind": "assigned", "group_epoch": 8, "assignor": "uniform", "member_id": None, "duration_us": 9},
+    ]
+    _, _, fallen_back, moved, *_ = rebalance_lines(told(rebalances=[row], events=events), 5)
+    assert fallen_back == "    all that were asked failed: the server's assignor assigns"
+    assert moved == "    0 partitions moved, of 6 assigned"
+
+
 def test_what_nobody_could_read_is_said_to_be_unknown() -> None:
     row = {"at_ms": 0, "group_epoch": 1, "state": "Stable", "members": 1, "duration_ms": 1, "cause": "x"}
     assert what_moved(row | {"group_type": "classic"}).endswith("is not in consumers' format")
