@@ -60,7 +60,7 @@ def test_a_tier_starts_beside_the_variable_that_names_the_cache_of_the_tests() -
         ({"nodes": "three"}, "nodes = 'three' (flag): a whole number from 1 to 99"),
         ({"journal.sync": "sometimes"}, "journal.sync = 'sometimes' (flag): batch or off"),
         ({"auto.create.topics.enable": "perhaps"}, "true or false"),
-        ({"group.consumer.assignors": "uniform,sticky"}, "a list of uniform, range, uniform-rack"),
+        ({"group.consumer.assignors": "uniform,unheard-of"}, "a list of uniform, range, uniform-rack"),
         (
             {"group.consumer.session.timeout.ms": "1000"},
             "45000 (group.consumer.min.session.timeout.ms) to 60000",

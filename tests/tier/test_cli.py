@@ -35,7 +35,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["--host", "::"], "host = '::' (flag): an address that clients can connect to is allowed"),
     (["--set", "journal.sync=maybe"], "journal.sync = 'maybe' (flag): batch or off is allowed"),
     (["--set", "auto.create.topics.enable=1"], "(flag): true or false is allowed"),
-    (["--set", "group.consumer.assignors=sticky"], "entry points of groupd.assignors and module:Class"),
+    (["--set", "group.consumer.assignors=unheard-of"], "entry points of groupd.assignors and module:Class"),
     (["--set", "racks=a,b"], "racks = 'a,b' (flag): one for each of the 3 nodes is allowed"),
     (["--set", "socket.request.max.bytes=104857601"], "from 1024 to 104857600 is allowed"),
     (
