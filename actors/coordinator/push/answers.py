@@ -47,9 +47,10 @@ def answered(state: ShardState, request: Request, now_ms: int) -> Result:
 
 def _pinged(outcome: Outcome, group: PushGroup, consumer: Consumer, answer: ConsumerAnswer) -> None:
     """Take the offsets of a ping's answer, unless the consumer has told newer ones since, when it stopped.
+    They count though its answer to the start came too late, or never: it reads, and would go back else.
     Who shuts down waits for one more ping, which leaves when these offsets are committed (D11); who has none
     to wait for goes at once."""
-    if consumer.is_started:
+    if consumer.may_read:
         commit(outcome, group, consumer, answer.offsets)
     if not answer.is_shutting_down:
         return

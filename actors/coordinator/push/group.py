@@ -74,6 +74,7 @@ class Consumer:
         "is_closing",
         "is_leaving",
         "is_started",
+        "may_read",
         "missed",
         "owed",
         "sent_ms",
@@ -93,6 +94,9 @@ class Consumer:
         """When something was last sent to it, or may have been by an earlier leader."""
         self.is_started = False
         """Whether it has said, on this connection, that its fetchers run with what it owns."""
+        self.may_read = False
+        """Whether it was told to start, on this connection, and has not said since that it has stopped: the
+        offsets that it tells count."""
         self.is_closing = False
         """Whether it has said that it is shutting down."""
         self.is_leaving = False

@@ -94,7 +94,7 @@ def _begin_attempt(outcome: Outcome, group: PushGroup) -> None:
 def stopped(outcome: Outcome, group: PushGroup, consumer: Consumer) -> None:
     """Note that a consumer has stopped its fetchers. If all have, what they are to own is decided next, as
     soon as the offsets are there with which they stopped."""
-    consumer.is_started = False
+    consumer.is_started = consumer.may_read = False
     if group.state is STOPPING:
         _awaits_no_more(outcome, group, consumer)
 

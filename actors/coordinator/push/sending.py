@@ -53,6 +53,7 @@ def start(outcome: Outcome, group: PushGroup, consumer: Consumer, threads: tuple
     )
     body = StartFetcherRequest(group.group_id, consumer.consumer_id, group.epoch, threads, brokers)
     _send(outcome, group, consumer, START_FETCHER, body)
+    consumer.may_read = True
 
 
 def positions(
@@ -106,7 +107,7 @@ def lose(state: ShardState, group: PushGroup, consumer: Consumer, now_ms: int) -
     """Go on without the consumer's connection. The consumer is removed when it has certainly stopped, unless
     it has registered again by then."""
     consumer.channel = None
-    consumer.is_started = False
+    consumer.is_started = consumer.may_read = False
     for api_key in list(consumer.owed):
         forget_owed(state, group, consumer, api_key)
     state.timers.cancel((PING_TIMER, group.group_id, consumer.consumer_id))

@@ -48,6 +48,24 @@ def test_no_ping_is_sent_while_one_is_owed_and_a_missed_one_is_counted() -> None
     assert pings == [PingRequest(GROUP, "a", 0), PingRequest(GROUP, "a", 1)]
 
 
+def test_d4_a_ping_counts_though_the_answer_to_the_start_before_it_never_came() -> None:
+    """The consumer reads. When it is started once more it goes on where its pings have told that it is."""
+    group = Pushing(image_of(t=4), GroupSettings(group_push_pings_missed_max=3))
+    group.register("a")
+    group.disconnect("a")
+    group.is_mute.add("a")
+    group.register("a")
+    group.is_mute.clear()
+    group.read("a", 9)
+    group.advance(2 * SESSION_MS)
+    assert group.committed() == {("t", partition): 9 for partition in range(4)}
+    first, *_, last = (
+        each.request for each in group.channels_of("a")[-1].pushed if each.api_key == START_FETCHER
+    )
+    assert [offset for owned in first.ownership for _, _, offset in owned.partitions] == [-1] * 4
+    assert [offset for owned in last.ownership for _, _, offset in owned.partitions] == [9] * 4
+
+
 def test_an_answer_forgets_missed_pings() -> None:
     group = Pushing(image_of(t=4), GroupSettings(group_push_pings_missed_max=2))
     group.register("a")

@@ -85,7 +85,7 @@ def starts_from_before_the_stop() -> Iterator[None]:
     """The offsets of the last who stopped count for those who start (D5)."""
 
     def mistaken(outcome: Outcome, group: PushGroup, consumer: Consumer) -> None:
-        consumer.is_started = False
+        consumer.is_started = consumer.may_read = False
         if group.state is STOPPING and group.awaited is not None:
             group.awaited.pop(consumer.consumer_id, None)
             if not group.awaited:
