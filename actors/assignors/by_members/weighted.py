@@ -31,6 +31,6 @@ class CapacityWeighted:
 
 def capacity(member: MemberSpec) -> int:
     """Return the capacity that a member told; 1 for who told none, or what makes no sense."""
-    told: bytes = getattr(member, "user_data", b"")
+    told = member.user_data
     found = int(unpack(">i", told)[0]) if len(told) == CAPACITY_BYTES else 1
     return max(found, 1)

@@ -110,7 +110,8 @@ def _installed(
     handed = computation.handed
     assert handed is not None
     given = {each.member_id: each for each in body.members}
-    targets = {heir: _packed(given.get(member_id)) for member_id, heir in heirs(handed, group).items()}
+    by_heir = {heir: given.get(member_id) for member_id, heir in heirs(handed, group).items()}
+    targets = {heir: _packed(named) for heir, named in by_heir.items()}
     changes = {
         member_id: target
         for member_id, target in targets.items()
@@ -137,7 +138,7 @@ def _installed(
     )
     rebalances.target_stands(state, event)
     records = target_records(body.group_id, changes, handed.group_epoch, now_ms)
-    records += _metadata_records(group, handed, given)
+    records += _metadata_records(group, by_heir)
     end(state, body.group_id)
     if group.group_epoch > handed.group_epoch:
         # A11: the next computation does not wait for the assignment interval.
@@ -168,12 +169,9 @@ def _packed(given: InstalledMember | None) -> TopicPartitions:
     )
 
 
-def _metadata_records(
-    group: ConsumerGroup, handed: Handed, given: Mapping[str, InstalledMember]
-) -> list[Record]:
+def _metadata_records(group: ConsumerGroup, by_heir: Mapping[str, InstalledMember | None]) -> list[Record]:
     records = []
-    for member_id, heir in heirs(handed, group).items():
-        named = given.get(member_id)
+    for heir, named in by_heir.items():
         value = NOTHING_GIVEN
         if named is not None:
             value = ClientAssignmentValue(named.error, named.metadata_version, named.metadata)

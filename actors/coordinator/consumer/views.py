@@ -7,13 +7,14 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from actors.coordinator.consumer.client_assignors.job import end
 from actors.coordinator.consumer.leave import drop_timers
 from actors.coordinator.consumer.members import find_group, unknown_member
 from actors.coordinator.consumer.model.assignment_epochs import of_topic
 from actors.coordinator.consumer.model.group import NOT_JOINED, ConsumerGroup
 from actors.coordinator.consumer.model.member import NO_STANDING, ConsumerMember
 from actors.coordinator.consumer.model.metadata import regex_topics_of
-from actors.coordinator.consumer.model.state import consumer_groups, kept
+from actors.coordinator.consumer.model.state import consumer_groups
 from actors.coordinator.consumer.regexes import forget_regexes, subscribed_names
 from actors.coordinator.consumer.target import preferred_assignor
 from actors.coordinator.ground import simple_groups
@@ -299,7 +300,7 @@ def forget(state: ShardState, group_id: str) -> None:
     group = consumer_groups(state).get(group_id)
     if group is not None:
         forget_regexes(state, group_id)
-        kept(state).computations.pop(group_id, None)
+        end(state, group_id)
         rebalances.drop(state, group_id, CONSUMER)
         for member_id in list(group.members):
             drop_timers(state, group, member_id)

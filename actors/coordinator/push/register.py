@@ -117,7 +117,7 @@ def _accept(outcome: Outcome, group: PushGroup, request: Request) -> None:
     consumer.value = value
     consumer.channel = request.token
     consumer.missed, consumer.sent_ms = 0, now_ms
-    consumer.is_started = consumer.may_read = consumer.is_closing = False
+    consumer.is_closing = False
     kept(state).note_interest(group, value)
     state.timers.cancel((FAIL_TIMER, group.group_id, body.consumer_id))
     sending.schedule_ping(state, group, consumer, now_ms)

@@ -31,14 +31,13 @@ class Handed(NamedTuple):
 class Computation:
     """The computation of one group's next target, by one member after the other until a target stands."""
 
-    __slots__ = ("assignor", "began_ms", "handed", "is_too_large", "member_id", "tried", "until_ms")
+    __slots__ = ("assignor", "began_ms", "handed", "is_too_large", "member_id", "tried")
 
     def __init__(self) -> None:
         self.assignor = ""
         self.member_id = ""
         """The member that is asked; "" while nobody is."""
         self.began_ms = 0
-        self.until_ms = 0
         self.handed: Handed | None = None
         """What the member was given; None: it has not asked for it yet."""
         self.tried: dict[str, str] = {}
@@ -52,8 +51,8 @@ def begin(state: ShardState, group_id: str, member_id: str, assignor: str, now_m
     computation = kept(state).computations[group_id]
     computation.member_id, computation.assignor, computation.handed = member_id, assignor, None
     computation.began_ms = now_ms
-    computation.until_ms = now_ms + state.settings.group_consumer_client_assignor_timeout_ms
-    state.timers.schedule((COMPUTATION_TIMER, group_id), computation.until_ms)
+    limit_ms = state.settings.group_consumer_client_assignor_timeout_ms
+    state.timers.schedule((COMPUTATION_TIMER, group_id), now_ms + limit_ms)
 
 
 def end(state: ShardState, group_id: str) -> None:
