@@ -25,18 +25,14 @@ from bench.client_assignors.wire import (
     install_fields,
     prepared_told,
 )
+from bench.consumers.asking import GONE, RETRY_S, Address, coordinator_of
+from bench.consumers.fetching import UNKNOWN
 from bench.member.computing import ComputingMember, listed
 from bench.member.reactions import Reaction
-from cluster.wire import Closed, Wire
+from bench.swarm.records.requests import Partition
+from cluster.wire import Wire
 
-Address = tuple[str, int]
-Partition = tuple[str, int]
-"""A topic's name and a partition's number."""
-GONE: Final = (OSError, Closed, TimeoutError)
-RETRY_S: Final = 0.2
 LOOK_S: Final = 0.05
-UNKNOWN: Final = -1
-"""The offset of a partition that nothing is committed of."""
 
 
 class GivenUp(Exception):
@@ -230,26 +226,8 @@ class AssigningConsumer:
         await wire.call("api_versions", 3, client_software_name=name, client_software_version=version)
         return wire
 
-    async def bootstrap(self) -> Wire:
-        """Connect to the brokers in turn. Raises what is in GONE."""
-        self._turn += 1
-        return await self._connect(self._bootstrap[self._turn % len(self._bootstrap)])
-
     async def _coordinator(self) -> Address:
         """Ask the brokers in turn where the coordinator is. Raises what is in GONE."""
         self._turn += 1
-        return await coordinator(
-            self._bootstrap[self._turn % len(self._bootstrap)], self.member.terms.group_id
-        )
-
-
-async def coordinator(broker: Address, group_id: str) -> Address:
-    """Ask a broker where a group's coordinator is. Raises what is in GONE."""
-    wire = await Wire.connect(*broker, "bootstrap")
-    try:
-        found = await wire.call("find_coordinator", 3, key=group_id, key_type=0)
-    finally:
-        await wire.close()
-    if found["error_code"]:
-        raise TimeoutError(f"no coordinator: error {found['error_code']}")
-    return found["host"], found["port"]
+        asked = self._bootstrap[self._turn % len(self._bootstrap)]
+        return await coordinator_of(asked, self.member.terms.group_id)

@@ -1,7 +1,7 @@
 """The judge of groups whose members assign. PURE: it is told what each consumer owns and knows.
 
 ownership  no partition is owned by two consumers that the coordinator has heard of within the session
-offsets    what is known to be committed is never fetched lower, and is there at the end
+offsets    what is known to be committed is there at the end
 computing  no wrong assignment is taken, and no good one is refused as wrong
 """
 
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from actors.protocol.client_assignor_messages import INVALID_ASSIGNMENT
+from bench.swarm.records.requests import Partition
 
-Partition = tuple[str, int]
 OfGroup = tuple[str, str, int]
 """Group id, topic, partition."""
 PASSING: Final = frozenset({14, 15, 16, 25, 69, 110, 113})

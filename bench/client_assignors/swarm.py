@@ -22,19 +22,14 @@ from actors.protocol.client_assignor_messages import (
     InstalledMember,
     PrepareAssignmentResponse,
 )
-from bench.client_assignors.consumer import (
-    GONE,
-    UNKNOWN,
-    Address,
-    AssigningConsumer,
-    GivenUp,
-    Partition,
-    coordinator,
-)
+from bench.client_assignors.consumer import AssigningConsumer, GivenUp
 from bench.client_assignors.judge import Judge
+from bench.consumers.asking import GONE, Address, committed_offsets, create_topics
+from bench.consumers.fetching import UNKNOWN
+from bench.consumers.leader_kills import LeaderKills
 from bench.member.computing import ComputingMember, MemberAssignor
 from bench.member.consumer import ConsumerTerms
-from cluster.wire import Wire
+from bench.swarm.records.requests import Partition
 
 READ_EVERY_S: Final = 0.2
 LOOK_EVERY_S: Final = 0.05
@@ -78,10 +73,6 @@ class Outcome(NamedTuple):
     committed: int
     """How many partitions are known to have a committed offset."""
 
-    @property
-    def is_fine(self) -> bool:
-        return not self.findings
-
 
 class Vanished(Exception):
     """Raised in a consumer that is to vanish while it computes."""
@@ -113,10 +104,11 @@ class Swarm:
         """Whether nobody comes, goes, or computes badly any more."""
         return time.monotonic() >= self._ends_at
 
-    async def run(self, say: Callable[[str], None]) -> Outcome:
-        """Run the plan, and judge what is left. Raises what is in GONE if no broker can be reached."""
-        await self._create_topics()
+    async def run(self, kills: LeaderKills, say: Callable[[str], object]) -> Outcome:
+        """Run the plan, and judge what is left. Nobody is killed any more when everybody is to stay. Raises
+        what is in GONE if no broker can be reached."""
         plan = self.plan
+        await create_topics(self._bootstrap[0], map(self.topic, range(plan.groups)), plan.partitions)
         self._ends_at = time.monotonic() + plan.seconds
         living = [
             asyncio.create_task(self._live(group))
@@ -127,6 +119,7 @@ class Swarm:
             while not self.is_over:
                 await asyncio.sleep(LOOK_EVERY_S)
                 self.find(self.judge.owners(self._owned()))
+            await asyncio.to_thread(kills.calm)
             say("everybody stays now, and computes well")
             await self._settle()
             await self._compare()
@@ -183,26 +176,7 @@ class Swarm:
         self.ways[found] += 1
         return found
 
-    # The beginning and the end.
-
-    async def _create_topics(self) -> None:
-        topics = [
-            {
-                "name": self.topic(group),
-                "num_partitions": self.plan.partitions,
-                "replication_factor": 1,
-                "assignments": (),
-                "configs": (),
-            }
-            for group in range(self.plan.groups)
-        ]
-        wire = await Wire.connect(*self._bootstrap[0], "swarm")
-        try:
-            told = await wire.call("create_topics", 5, topics=topics, timeout=30_000, validate_only=False)
-        finally:
-            await wire.close()
-        wrong = [each for each in told["topics"] if each["error_code"]]
-        assert not wrong, wrong
+    # The end.
 
     async def _settle(self) -> None:
         deadline = time.monotonic() + SETTLE_S
@@ -225,9 +199,13 @@ class Swarm:
 
     async def _compare(self) -> None:
         """Compare what was known to be committed with what OffsetFetch says now."""
+        if not self.judge.floors:
+            self.findings.append("offsets: nothing was known to be committed, so nothing can be compared")
+        if not self.judge.taken:
+            self.findings.append("computing: no assignment of a member was taken")
         for group in range(self.plan.groups):
             deadline = time.monotonic() + SETTLE_S
-            while (found := await self._fetch_offsets(self.group_id(group))) is None:
+            while (found := await self._committed(self.group_id(group))) is None:
                 if time.monotonic() > deadline:
                     self.findings.append(f"progress: the offsets of {self.group_id(group)} cannot be fetched")
                     return
@@ -235,21 +213,9 @@ class Swarm:
             every = {(self.topic(group), number): UNKNOWN for number in range(self.plan.partitions)}
             self.find(self.judge.fetched(self.group_id(group), every | found))
 
-    async def _fetch_offsets(self, group_id: str) -> dict[Partition, int] | None:
+    async def _committed(self, group_id: str) -> dict[Partition, int] | None:
         with contextlib.suppress(*GONE):
-            wire = await Wire.connect(*await coordinator(self._bootstrap[0], group_id), "swarm")
-            try:
-                told = await wire.call(
-                    "offset_fetch", 7, group_id=group_id, topics=None, require_stable=False
-                )
-            finally:
-                await wire.close()
-            if not told["error_code"]:
-                return {
-                    (topic["name"], row["partition_index"]): row["committed_offset"]
-                    for topic in told["topics"]
-                    for row in topic["partitions"]
-                }
+            return await committed_offsets(self._bootstrap[0], group_id)
         return None
 
 

@@ -19,18 +19,15 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from actors.protocol.push_messages import RESETS, SMALLEST, TopicCount
+from bench.consumers.asking import GONE, RETRY_S, Address, addresses, coordinator_of
+from bench.consumers.fetching import Fetcher
+from bench.consumers.records import values
 from bench.member.push import Place, PushMember, PushTerms
 from bench.push.line import Line, fields_of
-from bench.push.records import values
 from bench.swarm.records import requests
-from cluster.wire import Closed, parse_answer
 
-Address = tuple[str, int]
-RETRY_S: Final = 0.2
-FETCH_WAIT_MS: Final = 500
 LATEST: Final = -1
-GONE = (OSError, Closed, TimeoutError)
-
+"""The timestamp by which ListOffsets means the end."""
 OnRecord = Callable[[Place, int, bytes | None], None]
 
 
@@ -127,62 +124,11 @@ class PushConsumer:
             self._fetching = None
 
     async def _fetch(self) -> None:
-        """Fetch what the consumer owns, from each leader for itself."""
-        while True:
-            with contextlib.suppress(*GONE):
-                by_leader = await self._leaders()
-                async with asyncio.TaskGroup() as group:
-                    for address, places in by_leader.items():
-                        group.create_task(self._fetch_from(address, places))
-            await asyncio.sleep(RETRY_S)
-
-    async def _leaders(self) -> dict[Address, list[Place]]:
-        """Ask a broker which partitions each leader has. Raises what is in GONE."""
-        topics = tuple({"name": topic} for topic in sorted({topic for topic, _ in self.member.positions}))
-        line = await Line.connect(*self._bootstrap[self._turn % len(self._bootstrap)], "bootstrap")
-        try:
-            found = await line.call("metadata", 5, topics=topics, allow_auto_topic_creation=False)
-        finally:
-            await line.close()
-        brokers = {each["node_id"]: (each["host"], each["port"]) for each in found["brokers"]}
-        by_leader: dict[Address, list[Place]] = {}
-        for topic in found["topics"]:
-            for row in topic["partitions"]:
-                place = topic["name"], row["partition_index"]
-                if place in self.member.positions and row["leader_id"] in brokers:
-                    by_leader.setdefault(brokers[row["leader_id"]], []).append(place)
-        return by_leader
-
-    async def _fetch_from(self, address: Address, places: list[Place]) -> None:
-        """Fetch from one leader until it is gone or leads other partitions. It ends in silence: `_fetch`
-        begins anew."""
-        with contextlib.suppress(*GONE):
-            line = await Line.connect(*address, self.member.consumer_id)
-            try:
-                while await self._fetch_once(line, places):
-                    pass
-            finally:
-                await line.close()
-
-    async def _fetch_once(self, line: Line, places: list[Place]) -> bool:
-        positions = self.member.positions
-        for place in places:
-            if positions[place] < 0:
-                positions[place] = await self._reset(line, place)
-        offsets = {place: positions[place] for place in places}
-        raw = await line.ask(requests.fetch(offsets, FETCH_WAIT_MS))
-        _, told = parse_answer("fetch", requests.FETCH_VERSION, raw)
-        is_fine = not told["error_code"]
-        for topic in told["responses"]:
-            for row in topic["partitions"]:
-                place = topic["topic"], row["partition_index"]
-                if row["error_code"] == requests.OUT_OF_RANGE:
-                    positions[place] = LATEST
-                elif row["error_code"]:
-                    is_fine = False
-                else:
-                    self._read(place, row["records"])
-        return is_fine
+        """Fetch what the consumer owns."""
+        member = self.member
+        reset_to = requests.EARLIEST if member.terms.auto_offset_reset == SMALLEST else LATEST
+        fetcher = Fetcher(self._bootstrap, member.consumer_id, member.positions, self._read, reset_to)
+        await fetcher.run()
 
     def _read(self, place: Place, records: bytes | None) -> None:
         """Take the records of one partition. The position is behind what has been seen."""
@@ -191,29 +137,6 @@ class PushConsumer:
         for offset, value in values(records, self.member.positions[place]):
             self._on_record(place, offset, value)
             self.member.consumed(place, offset + 1)
-
-    async def _reset(self, line: Line, place: Place) -> int:
-        """Find where to begin without an offset. Raises what is in GONE."""
-        timestamp = requests.EARLIEST if self.member.terms.auto_offset_reset == SMALLEST else LATEST
-        row = {"partition_index": place[1], "timestamp": timestamp}
-        topics = ({"name": place[0], "partitions": (row,)},)
-        told = await line.call("list_offsets", 2, replica_id=-1, isolation_level=0, topics=topics)
-        found = told["topics"][0]["partitions"][0]
-        if found["error_code"]:
-            raise TimeoutError(f"no offset of {place}: error {found['error_code']}")
-        return int(found["offset"])
-
-
-async def coordinator_of(broker: Address, group_id: str) -> Address:
-    """Ask a broker where a group's coordinator is. Raises what is in GONE."""
-    line = await Line.connect(*broker, "bootstrap")
-    try:
-        found = await line.call("find_coordinator", 3, key=group_id, key_type=0)
-    finally:
-        await line.close()
-    if found["error_code"]:
-        raise TimeoutError(f"no coordinator: error {found['error_code']}")
-    return found["host"], found["port"]
 
 
 def now_ms() -> int:
@@ -226,11 +149,6 @@ def _unheard(push: bytes, answer: bytes) -> None:
 
 
 # The program.
-
-
-def _address(text: str) -> Address:
-    host, _, port = text.rpartition(":")
-    return host or "localhost", int(port)
 
 
 def _arguments() -> argparse.Namespace:
@@ -261,7 +179,7 @@ async def _main() -> None:
         owned = ", ".join(f"{topic}-{number}" for topic, number in member.positions) or "nothing"
         print(f"{given.id} reads {owned}" if member.is_fetching else f"{given.id} has stopped", flush=True)
 
-    consumer = PushConsumer([_address(each) for each in given.bootstrap.split(",")], member, show)
+    consumer = PushConsumer(addresses(given.bootstrap), member, show)
     consumer.on_change = changed
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, member.close)

@@ -8,8 +8,9 @@ import time
 from typing import Final
 
 from actors.protocol.push_messages import TopicCount
+from bench.consumers.asking import GONE
 from bench.member.push import PushMember, PushTerms
-from bench.push.consumer import GONE, now_ms
+from bench.push.consumer import now_ms
 from bench.push.line import Line, fields_of
 
 SETTLE_TIMEOUT_S: Final = 120.0

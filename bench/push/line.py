@@ -9,13 +9,11 @@ import struct
 from typing import Any, Final
 
 from actors.protocol.push_codec import is_of_coordinator
-from bench.member.requests import Request
 from cluster.wire import Closed, parse_answer, request_frame
 
 SOFTWARE: Final = ("groupd-push-consumer", "1")
 """How the client names itself: who begins with `groupd-` is told of the requests of our own."""
 CALL_TIMEOUT_S: Final = 30.0
-_HEAD: Final = struct.Struct(">hhih")
 
 
 class Line:
@@ -44,14 +42,6 @@ class Line:
         correlation_id = self._next_id()
         frame = request_frame(api, version, correlation_id, self._client_id, fields)
         return parse_answer(api, version, await self._exchange(correlation_id, frame))[1]
-
-    async def ask(self, request: Request) -> bytes:
-        """Send a request and return its answer's frame without the length. Raises Closed, TimeoutError."""
-        correlation_id = self._next_id()
-        client_id = self._client_id.encode()
-        head = _HEAD.pack(request.api_key, request.version, correlation_id, len(client_id)) + client_id
-        body = head + (b"\0" if request.is_flexible else b"") + request.body
-        return await self._exchange(correlation_id, struct.pack(">i", len(body)) + body)
 
     async def next_push(self, timeout_s: float) -> bytes:
         """Return the coordinator's next request, without the length. Raises Closed, TimeoutError."""

@@ -12,15 +12,16 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from actors.protocol.push_codec import read_push
 from actors.protocol.push_messages import TopicCount
-from bench.member.push import PushMember, PushTerms
-from bench.push.consumer import GONE, Address, PushConsumer, Refused, coordinator_of, now_ms
+from bench.consumers.asking import GONE, Address, committed_offsets, create_topics
+from bench.consumers.leader_kills import LeaderKills
+from bench.member.push import Place, PushMember, PushTerms
+from bench.push.consumer import PushConsumer, Refused, now_ms
 from bench.push.judge import PushJudge
-from bench.push.line import Line
 
 READ_EVERY_S: Final = 0.2
 LOOK_EVERY_S: Final = 0.05
@@ -50,10 +51,6 @@ class Outcome(NamedTuple):
     answers: int
     committed: int
     """How many partitions are known to have a committed offset."""
-
-    @property
-    def is_fine(self) -> bool:
-        return not self.findings
 
 
 class _Reader(PushConsumer):
@@ -85,11 +82,11 @@ class Swarm:
     topic = group_id
     """Each group reads a topic of its name."""
 
-    async def run(self, calm: Callable[[], None]) -> Outcome:
-        """Run the plan, and judge what is left. `calm` is called when everybody is to stay. Raises what is in
-        GONE if no broker can be reached."""
-        await self._create_topics()
+    async def run(self, kills: LeaderKills | None, say: Callable[[str], object]) -> Outcome:
+        """Run the plan, and judge what is left. Nobody is killed any more when everybody is to stay. Raises
+        what is in GONE if no broker can be reached."""
         plan = self._plan
+        await create_topics(self._bootstrap[0], map(self.topic, range(plan.groups)), plan.partitions)
         self._ends_at = time.monotonic() + plan.seconds
         halt = asyncio.Event()
         living = [
@@ -101,7 +98,9 @@ class Swarm:
             while time.monotonic() < self._ends_at:
                 await asyncio.sleep(LOOK_EVERY_S)
                 self._find(self.judge.owners(now_ms()))
-            await asyncio.to_thread(calm)
+            if kills is not None:
+                await asyncio.to_thread(kills.calm)
+            say("everybody stays now")
             await self._settle()
             await self._compare()
         finally:
@@ -114,8 +113,8 @@ class Swarm:
             tuple(self.findings[:FINDINGS_MAX]), self.registrations, self.judge.starts, self.answers, known
         )
 
-    def _find(self, words: object) -> None:
-        self.findings.extend(words)  # type: ignore[arg-type]
+    def _find(self, words: Iterable[str]) -> None:
+        self.findings.extend(words)
 
     async def _live(self, group: int, place: int, halt: asyncio.Event) -> None:
         """One consumer after the other in one place of a group."""
@@ -159,26 +158,7 @@ class Swarm:
         consumer.registering = lambda: self.judge.joined(number, member)
         return consumer
 
-    # The beginning and the end.
-
-    async def _create_topics(self) -> None:
-        topics = tuple(
-            {
-                "name": self.topic(group),
-                "num_partitions": self._plan.partitions,
-                "replication_factor": 1,
-                "assignments": (),
-                "configs": (),
-            }
-            for group in range(self._plan.groups)
-        )
-        line = await Line.connect(*self._bootstrap[0], "swarm")
-        try:
-            told = await line.call("create_topics", 5, topics=topics, timeout=30_000, validate_only=False)
-        finally:
-            await line.close()
-        wrong = [each for each in told["topics"] if each["error_code"]]
-        assert not wrong, wrong
+    # The end.
 
     async def _settle(self) -> None:
         deadline = time.monotonic() + SETTLE_S
@@ -204,6 +184,8 @@ class Swarm:
 
     async def _compare(self) -> None:
         """Compare what was known to be committed with what OffsetFetch says now."""
+        if not self.judge.floors:
+            self.findings.append("offsets: nothing was known to be committed, so nothing can be compared")
         for group in range(self._plan.groups):
             group_id = self.group_id(group)
             committed = await self._committed(group_id)
@@ -214,31 +196,14 @@ class Swarm:
                         f"offsets: {topic}-{partition} of {group_id} is committed at {found}, after {floor}"
                     )
 
-    async def _committed(self, group_id: str) -> dict[tuple[str, int], int]:
+    async def _committed(self, group_id: str) -> dict[Place, int]:
         deadline = time.monotonic() + SETTLE_S
-        while True:
+        while time.monotonic() < deadline:
             with contextlib.suppress(*GONE):
-                found = await self._fetch_offsets(group_id)
-                if found is not None:
-                    return found
-            if time.monotonic() > deadline:
-                self.findings.append(f"progress: the offsets of {group_id} cannot be fetched")
-                return {}
+                return await committed_offsets(self._bootstrap[0], group_id)
             await asyncio.sleep(LOOK_EVERY_S)
-
-    async def _fetch_offsets(self, group_id: str) -> dict[tuple[str, int], int] | None:
-        line = await Line.connect(*await coordinator_of(self._bootstrap[0], group_id), "swarm")
-        try:
-            told = await line.call("offset_fetch", 7, group_id=group_id, topics=None, require_stable=False)
-        finally:
-            await line.close()
-        if told["error_code"]:
-            return None
-        return {
-            (topic["name"], row["partition_index"]): row["committed_offset"]
-            for topic in told["topics"]
-            for row in topic["partitions"]
-        }
+        self.findings.append(f"progress: the offsets of {group_id} cannot be fetched")
+        return {}
 
 
 def _failure(running: asyncio.Task[None]) -> list[str]:

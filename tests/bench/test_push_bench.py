@@ -14,9 +14,9 @@ from actors.protocol.push_messages import (
     TopicCount,
 )
 from actors.topics.batch import placed, plain_batch
+from bench.consumers.records import COMPRESSED, values
 from bench.member.push import PushMember, PushTerms
 from bench.push.judge import PushJudge
-from bench.push.records import COMPRESSED, values
 from bench.swarm.records.batches import batch
 from tests.topics.batches import with_field
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
@@ -12,12 +13,17 @@ from tests.polling import DEADLINE_S, until
 
 def produce(bootstrap: str, topic: str, count: int, partitions: int = 6) -> None:
     """`count` records, spread evenly; returns when all are acknowledged."""
+    produce_values(bootstrap, topic, [b"%d" % number for number in range(count)], partitions)
+
+
+def produce_values(bootstrap: str, topic: str, values: Sequence[bytes], partitions: int = 6) -> None:
+    """Records with these values, spread evenly; returns when all are acknowledged."""
     producer = Producer({"bootstrap.servers": bootstrap})
     failed: list[KafkaError] = []
-    for number in range(count):
+    for number, value in enumerate(values):
         producer.produce(
             topic,
-            b"%d" % number,
+            value,
             partition=number % partitions,
             on_delivery=lambda error, _: failed.append(error) if error else None,
         )

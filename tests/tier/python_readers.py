@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 import aiokafka
@@ -21,6 +22,24 @@ SETTINGS: dict[str, Any] = {
     "metadata_max_age_ms": 1_000,
 }
 """The settings that the readers of both clients have."""
+
+
+class Runs(Protocol):
+    """A consumer that is one task."""
+
+    async def run(self) -> None: ...
+
+
+@asynccontextmanager
+async def living(consumers: Iterable[Runs]) -> AsyncIterator[None]:
+    """Let consumers run for as long as the context lasts."""
+    running = [asyncio.create_task(each.run()) for each in consumers]
+    try:
+        yield
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 class Owner(Protocol):

@@ -8,17 +8,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from confluent_kafka import Producer
 
 from actors.assignors.by_members.weighted import CapacityWeighted
 from actors.protocol.java_hash import partition_for
-from bench.client_assignors.consumer import Partition
 from bench.client_assignors.reader import ReadingConsumer
 from bench.ground.throwaway import Tier
 from bench.member.computing import ComputingMember
 from bench.member.consumer import ConsumerTerms
-from tests.polling import DEADLINE_S, reached
+from bench.swarm.records.requests import Partition
+from tests.polling import reached
 from tests.tier.conftest import kill
+from tests.tier.consumers import produce_values
+from tests.tier.python_readers import living
+from tests.tier.test_failover import leader_of
 
 pytestmark = pytest.mark.clients
 
@@ -54,20 +56,8 @@ class Reading:
 async def reading(tier: Tier, group_id: str, topic: str, **capacities: int) -> AsyncIterator[list[Reading]]:
     """Let consumers read for as long as the context lasts."""
     readers = [Reading(tier, group_id, topic, name, each) for name, each in capacities.items()]
-    running = [asyncio.create_task(each.consumer.run()) for each in readers]
-    try:
+    async with living(each.consumer for each in readers):
         yield readers
-    finally:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-
-
-def produce(tier: Tier, topic: str, values: list[bytes]) -> None:
-    producer = Producer({"bootstrap.servers": tier.bootstrap})
-    for number, value in enumerate(values):
-        producer.produce(topic, value, partition=number % PARTITIONS)
-    assert producer.flush(DEADLINE_S) == 0
 
 
 def test_members_share_a_topic_by_their_capacities_and_read_all_of_it(
@@ -78,7 +68,7 @@ def test_members_share_a_topic_by_their_capacities_and_read_all_of_it(
         async with reading(tier, group_id, topic, a=1, b=2) as readers:
             await reached(lambda: [each.owned for each in readers] == [2, 4])
             assert sum(each.taken for each in readers) > 0
-            await asyncio.to_thread(produce, tier, topic, values)
+            await asyncio.to_thread(produce_values, tier.bootstrap, topic, values)
             await reached(lambda: {value for each in readers for value in each.seen} == set(values))
 
     asyncio.run(story())
@@ -91,9 +81,11 @@ def test_members_go_on_computing_when_their_coordinator_is_killed(
         async with reading(tier, group_id, topic, a=1, b=1) as readers:
             await reached(lambda: [each.owned for each in readers] == [3, 3])
             partition = partition_for(group_id, len(tier.status()["partitions"]))
-            [leader] = [r for r in tier.replicas() if r["partition"] == partition and r.get("serving")]
+            before = sum(each.taken for each in readers)
+            leader = await asyncio.to_thread(leader_of, tier, partition)
             kill(leader["pid"])
             async with reading(tier, group_id, topic, c=1) as [third]:
                 await reached(lambda: [each.owned for each in (*readers, third)] == [2, 2, 2])
+                assert sum(each.taken for each in (*readers, third)) > before
 
     asyncio.run(story())

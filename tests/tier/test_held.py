@@ -160,13 +160,6 @@ class Counts:
         return self._since("heartbeat_hold_ends_total", (cause,))
 
     @property
-    def reached_by_news(self) -> float:
-        """How many holds news has ended, and how many it could not because they had just ended otherwise:
-        their members are told with their next heartbeat. 0 if news has ended none."""
-        news = self.ended("news")
-        return news + self.ended("timeout") + self.ended("request") if news else 0
-
-    @property
     def began(self) -> float:
         return self._since("heartbeat_holds_total", ())
 
@@ -182,11 +175,14 @@ def held(tier: Tier, count: int) -> Callable[[], bool]:
     return lambda: scraped(tier)["heartbeats_held", ()] == count
 
 
+def reader_of(tier: Tier, group_id: str, protocol: str) -> Reader:
+    return Reader(tier.bootstrap, "held", group_id, **{"group.protocol": protocol})
+
+
 @contextlib.contextmanager
 def readers_of(tier: Tier, group_id: str, protocol: str, count: int) -> Iterator[list[Reader]]:
     """Readers of one group. Those that still run leave it at the end, so that no other story meets them."""
-    settings = {"group.protocol": protocol}
-    readers = [Reader(tier.bootstrap, "held", group_id, **settings) for _ in range(count)]
+    readers = [reader_of(tier, group_id, protocol) for _ in range(count)]
     try:
         yield readers
     finally:
@@ -195,24 +191,43 @@ def readers_of(tier: Tier, group_id: str, protocol: str, count: int) -> Iterator
                 reader.stop()
 
 
+def reach_as_news(tier: Tier, members: int, change: Callable[[], None], undo: Callable[[], None]) -> None:
+    """Change a group of which all heartbeats are held: news has to end the holds of MEMBERS. On a slow
+    machine a hold may end by itself before the change is decided, and its member is told by its next
+    heartbeat: then the change is undone and made again."""
+    deadline = time.monotonic() + 2 * DEADLINE_S
+    while True:
+        until(held(tier, members), "every member's heartbeat is held")
+        counts = Counts(tier)
+        change()
+        if counts.ended("news") >= MEMBERS:
+            return
+        assert counts.ended("timeout") + counts.ended("request") > 0, "no hold has ended by itself"
+        assert time.monotonic() < deadline, "holds end by themselves again and again"
+        undo()
+
+
 @BOTH
 def test_a_join_and_a_leave_reach_a_settled_group_as_news(
     holding: Tier, group_id: str, protocol: str
 ) -> None:
-    with readers_of(holding, group_id, protocol, MEMBERS + 1) as (*settled, newcomer):
+    with readers_of(holding, group_id, protocol, MEMBERS) as readers:
+        settled = list(readers)
         for reader in settled:
             reader.start()
         shared_out(settled)
-        until(held(holding, MEMBERS), "every member's heartbeat is held")
-        counts = Counts(holding)
-        newcomer.start()
-        shared_out([*settled, newcomer])
-        assert counts.reached_by_news >= MEMBERS
-        until(held(holding, MEMBERS + 1), "every member's heartbeat is held again")
-        counts = Counts(holding)
-        newcomer.stop()
-        shared_out(settled)
-        assert counts.reached_by_news >= MEMBERS
+
+        def join() -> None:
+            readers.append(reader_of(holding, group_id, protocol))
+            readers[-1].start()
+            shared_out([*settled, readers[-1]])
+
+        def leave() -> None:
+            readers[-1].stop()
+            shared_out(settled)
+
+        reach_as_news(holding, MEMBERS, join, leave)
+        reach_as_news(holding, MEMBERS + 1, leave, join)
         assert [reader.lost for reader in settled] == [0] * MEMBERS
 
 

@@ -8,15 +8,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from confluent_kafka import Producer
 
 from actors.protocol.java_hash import partition_for
 from actors.protocol.push_messages import TopicCount
 from bench.ground.throwaway import Tier
 from bench.member.push import Place, PushMember, PushTerms
 from bench.push.consumer import PushConsumer
-from tests.polling import DEADLINE_S, reached
+from tests.polling import reached
 from tests.tier.conftest import kill
+from tests.tier.consumers import produce_values
+from tests.tier.python_readers import living
+from tests.tier.test_failover import leader_of
 
 pytestmark = pytest.mark.clients
 
@@ -46,20 +48,8 @@ class Reading:
 async def reading(tier: Tier, group_id: str, topic: str, *names: str) -> AsyncIterator[list[Reading]]:
     """Let consumers read for as long as the context lasts."""
     readers = [Reading(tier, group_id, name, topic) for name in names]
-    running = [asyncio.create_task(each.consumer.run()) for each in readers]
-    try:
+    async with living(each.consumer for each in readers):
         yield readers
-    finally:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-
-
-def produce(tier: Tier, topic: str, values: list[bytes]) -> None:
-    producer = Producer({"bootstrap.servers": tier.bootstrap})
-    for number, value in enumerate(values):
-        producer.produce(topic, value, partition=number % PARTITIONS)
-    assert producer.flush(DEADLINE_S) == 0
 
 
 def test_two_consumers_share_a_topic_and_read_all_of_it(tier: Tier, topic: str, group_id: str) -> None:
@@ -67,7 +57,7 @@ def test_two_consumers_share_a_topic_and_read_all_of_it(tier: Tier, topic: str, 
         values = [b"value-%d" % number for number in range(60)]
         async with reading(tier, group_id, topic, "a", "b") as readers:
             await reached(lambda: [each.owned for each in readers] == [3, 3])
-            await asyncio.to_thread(produce, tier, topic, values)
+            await asyncio.to_thread(produce_values, tier.bootstrap, topic, values)
             await reached(lambda: {value for each in readers for value in each.seen} == set(values))
             for each in readers:
                 each.member.close()
@@ -76,7 +66,7 @@ def test_two_consumers_share_a_topic_and_read_all_of_it(tier: Tier, topic: str, 
         assert "Empty" in shown
         async with reading(tier, group_id, topic, "c") as [third]:
             await reached(lambda: third.owned == PARTITIONS)
-            await asyncio.to_thread(produce, tier, topic, [b"next"])
+            await asyncio.to_thread(produce_values, tier.bootstrap, topic, [b"next"])
             await reached(lambda: third.seen == [b"next"])
 
     asyncio.run(story())
@@ -101,11 +91,11 @@ def test_consumers_go_on_when_their_coordinator_is_killed(tier: Tier, topic: str
         async with reading(tier, group_id, topic, "a", "b") as readers:
             await reached(lambda: [each.owned for each in readers] == [3, 3])
             partition = partition_for(group_id, len(tier.status()["partitions"]))
-            [leader] = [r for r in tier.replicas() if r["partition"] == partition and r.get("serving")]
+            leader = await asyncio.to_thread(leader_of, tier, partition)
             kill(leader["pid"])
             await reached(lambda: all(each.consumer.registrations == 2 for each in readers))
             await reached(lambda: [each.owned for each in readers] == [3, 3])
-            await asyncio.to_thread(produce, tier, topic, [b"x"])
+            await asyncio.to_thread(produce_values, tier.bootstrap, topic, [b"x"])
             await reached(lambda: [value for each in readers for value in each.seen] == [b"x"])
 
     asyncio.run(story())

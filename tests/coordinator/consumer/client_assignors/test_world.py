@@ -11,6 +11,7 @@ import pytest
 from actors.coordinator.consumer import asking_members, installing, leave, members
 from actors.coordinator.consumer.client_assignors.job import Computation, Handed
 from actors.coordinator.consumer.model.group import ConsumerGroup
+from actors.coordinator.told.consumer_events import AssignmentComputed
 from actors.ground.contract import Record
 from actors.ground.records import CLIENT_ASSIGNORS
 from tests.coordinator.consumer.client_assignors.world import World, Wrong
@@ -22,6 +23,17 @@ MUTANT_SEEDS = range(150)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_partitions_have_one_owner_and_the_group_comes_to_rest(seed: int) -> None:
     World(seed).run()
+
+
+def test_members_compute_in_nearly_every_seed() -> None:
+    """Where all that were asked have failed the server computes, and then nothing is seen of members."""
+    by_members = 0
+    for seed in SEEDS:
+        world = World(seed)
+        world.run()
+        computed = [each for each in world.tier.events if isinstance(each, AssignmentComputed)]
+        by_members += any(each.member_id for each in computed)
+    assert by_members > 0.9 * len(SEEDS)
 
 
 def _no_problem(*_: Any) -> None:
