@@ -42,15 +42,16 @@ TOPIC_CONFIGS: Mapping[str, tuple[str | None, ...]] = {
     "segment.ms": ("60000", "0", None),
     "no.such": ("1", None),
 }
+# Sequences are played side by side, so none of these may change what another one is answered.
 BROKER_CONFIGS: Mapping[str, tuple[str | None, ...]] = {
     "message.max.bytes": ("1000", "2000000", "-1", "x", "", None),
-    "group.consumer.assignment.interval.ms": ("0", "500", "20000", None),
+    "producer.id.expiration.ms": ("600000", "700000", "0", None),
     "node.id": ("1", None),
     "no.such": ("1", None),
 }
-BROKER_SETTINGS = ("message.max.bytes", "group.consumer.assignment.interval.ms", "node.id")
+BROKER_SETTINGS = ("message.max.bytes", "producer.id.expiration.ms", "node.id")
 """What brokers really have of BROKER_CONFIGS."""
-KEPT_BROKER_CONFIGS = ("message.max.bytes", "group.consumer.assignment.interval.ms", "no.such")
+KEPT_BROKER_CONFIGS = ("message.max.bytes", "producer.id.expiration.ms", "no.such")
 """What Kafka may have kept of BROKER_CONFIGS from the sequences before."""
 SET, DELETE, APPEND, SUBTRACT = range(4)
 FEATURES = ("group.version", "metadata.version", "transaction.version", "no.such", "")
