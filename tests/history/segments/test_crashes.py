@@ -64,6 +64,7 @@ def test_a_killed_writer_leaves_only_whole_segments(tmp_path: Path) -> None:
 
 
 @pytest.mark.chaos
+@pytest.mark.timeout(900)  # 40 processes start one after the other
 def test_a_writer_killed_many_times_leaves_only_whole_segments(tmp_path: Path) -> None:
     _kill_many_times(tmp_path, 40)
     left = [path for path in tmp_path.rglob("*") if path.is_file() and is_hidden(path.name)]
