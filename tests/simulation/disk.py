@@ -40,8 +40,9 @@ class SimFile:
         self.failures = 0
 
     def fail_sync(self) -> None:
+        """Fail a sync. Where all was synced already there is no page that could be dropped."""
         self.failures += 1
-        if self.dropped is None:
+        if self.dropped is None and self.synced < len(self.content):
             self.dropped = self.synced
 
     @property
