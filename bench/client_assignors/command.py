@@ -10,6 +10,7 @@ import typer
 from bench.client_assignors.swarm import Plan, Swarm
 from bench.consumers.judged import Groups, KillEvery, Members, Partitions, Seconds, tell
 from bench.consumers.leader_kills import LeaderKills
+from bench.consumers.own_scenario import Asked, OwnScenario
 from bench.ground.run_names import stamp
 from bench.ground.throwaway import Tier
 from cluster.cli.common import console, examples
@@ -66,16 +67,17 @@ def client_assignors(
     )
 
 
-def instead_of(scenario: str, seconds: float | None, groups: int | None, seed: int) -> None:
-    """Run it in the place of a scenario of `groupd swarm run` that has its name. Raises typer.Exit then."""
-    if scenario != NAME:
-        return
-    client_assignors(
-        DEFAULTS.seconds if seconds is None else seconds,
-        DEFAULTS.groups if groups is None else groups,
-        DEFAULTS.members,
-        DEFAULTS.partitions,
-        0.0,
-        seed,
-    )
-    raise typer.Exit
+def _run(asked: Asked) -> None:
+    groups, members = SCENARIO.per_group(asked)
+    seconds = DEFAULTS.seconds if asked.seconds is None else asked.seconds
+    client_assignors(seconds, groups, members, DEFAULTS.partitions, 0.0, asked.seed)
+
+
+SCENARIO = OwnScenario(
+    NAME,
+    "Groups whose members compute the assignment, some of them too slowly, wrongly, or never to an end.",
+    DEFAULTS.groups,
+    DEFAULTS.members,
+    DEFAULTS.seconds,
+    _run,
+)

@@ -15,9 +15,14 @@ RETRY_S: Final = 0.2
 
 
 def addresses(text: str) -> list[Address]:
-    """Return the addresses of `host:port,host:port`."""
-    parts = (each.rpartition(":") for each in text.split(","))
-    return [(host or "localhost", int(port)) for host, _, port in parts]
+    """Return the addresses of `host:port,host:port`. Raises ValueError."""
+    found = []
+    for each in text.split(","):
+        host, _, port = each.rpartition(":")
+        if not port.isdecimal():
+            raise ValueError(f"{each}: host:port is expected")
+        found.append((host or "localhost", int(port)))
+    return found
 
 
 async def coordinator_of(broker: Address, group_id: str) -> Address:

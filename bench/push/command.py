@@ -8,9 +8,18 @@ from typing import Annotated
 
 import typer
 
-from bench.consumers.asking import addresses
-from bench.consumers.judged import Groups, KillEvery, Members, Partitions, Seconds, tell
+from bench.consumers.judged import (
+    EXIT_NOT_RUN,
+    Groups,
+    KillEvery,
+    Members,
+    Partitions,
+    Seconds,
+    reaching,
+    tell,
+)
 from bench.consumers.leader_kills import LeaderKills
+from bench.consumers.own_scenario import ALWAYS_TAKEN, Asked, OwnScenario
 from bench.ground.run_names import stamp
 from bench.ground.throwaway import Tier
 from bench.push.swarm import Plan, Swarm
@@ -23,7 +32,7 @@ DEFAULTS = Plan()
 
 def register(app: typer.Typer) -> None:
     app.command(
-        "push",
+        NAME,
         epilog=examples(
             "groupd swarm push",
             "groupd swarm push --bootstrap localhost:9092",
@@ -53,12 +62,15 @@ def push(
         seconds=seconds, groups=groups, members=members, partitions=partitions, seed=seed
     )
     kills = None
+    if bootstrap is not None and kill_every:
+        typer.echo("groupd: --kill-every kills leaders of a throw-away tier: leave --bootstrap out", err=True)
+        raise typer.Exit(EXIT_NOT_RUN)
     with ExitStack() as stack:
         if bootstrap is None:
             tier = stack.enter_context(Tier(nodes=3))
             bootstrap = ",".join(f"127.0.0.1:{tier.port + number}" for number in range(3))
             kills = stack.enter_context(LeaderKills(tier, kill_every, console.print))
-        swarm = Swarm(addresses(bootstrap), plan, f"push-{stamp()}")
+        swarm = Swarm(stack.enter_context(reaching(bootstrap)), plan, f"push-{stamp()}")
         outcome = asyncio.run(swarm.run(kills, console.print))
     tell(
         f"{outcome.registrations} registrations, {outcome.starts} starts, {outcome.answers} answers; "
@@ -67,23 +79,18 @@ def push(
     )
 
 
-Given = tuple[str | None, float | None, int | None, int | None]
-"""What `groupd swarm run` was given: bootstrap, seconds, groups, and members of all groups."""
+def _run(asked: Asked) -> None:
+    groups, members = SCENARIO.per_group(asked)
+    seconds = DEFAULTS.seconds if asked.seconds is None else asked.seconds
+    push(asked.bootstrap, seconds, groups, members, DEFAULTS.partitions, 0.0, asked.seed)
 
 
-def instead_of(scenario: str, given: Given, seed: int) -> None:
-    """Run it in the place of a scenario of `groupd swarm run` that has its name. Raises typer.Exit then."""
-    if scenario != NAME:
-        return
-    bootstrap, seconds, groups, members = given
-    groups = DEFAULTS.groups if groups is None else groups
-    push(
-        bootstrap,
-        DEFAULTS.seconds if seconds is None else seconds,
-        groups,
-        DEFAULTS.members if members is None else max(members // groups, 1),
-        DEFAULTS.partitions,
-        0.0,
-        seed,
-    )
-    raise typer.Exit
+SCENARIO = OwnScenario(
+    NAME,
+    "Consumers whose coordinator pushes: they close, vanish and come back.",
+    DEFAULTS.groups,
+    DEFAULTS.members,
+    DEFAULTS.seconds,
+    _run,
+    ALWAYS_TAKEN | {"bootstrap"},
+)

@@ -8,6 +8,9 @@ from typing import Any
 import typer
 
 from bench.client_assignors import command as client_assignors_command
+from bench.consumers import own_scenario
+from bench.consumers.own_scenario import Asked as OwnAsked
+from bench.consumers.own_scenario import OwnScenario
 from bench.ground import run_names
 from bench.ground.interrupts import terminable
 from bench.push import command as push_command
@@ -32,9 +35,8 @@ app = typer.Typer(
 )
 
 client_assignors_command.register(app)
-
-
 push_command.register(app)
+WITH_OWN_JUDGE = (client_assignors_command.SCENARIO, push_command.SCENARIO)
 
 
 @app.command(
@@ -84,7 +86,7 @@ def run(
     unless the scenario has records. Ctrl-C ends a run early; what was done until then is judged likewise.
     """
     seed = SystemRandom().randrange(SEEDS) if seed is None else seed
-    _run_what_has_its_own_judge(scenario, (bootstrap, minutes, seconds, groups, members), seed)
+    _run_what_has_its_own_judge(dict(locals()))
     stamp = run_names.stamp()
     asked = Asked(tuple(threshold or ()), junit, summary, mark)
     with mendable(BadThreshold, BadMarks):
@@ -115,7 +117,7 @@ def list_(as_json: JsonOption = False) -> None:
     with mendable():
         known = [scenarios.load(name) for name in scenarios.names()]
     if as_json:
-        print_json([_summary(each) for each in known])
+        print_json([*map(_summary, known), *map(_own_summary, WITH_OWN_JUDGE)])
         return
     rows = [
         (
@@ -127,6 +129,10 @@ def list_(as_json: JsonOption = False) -> None:
         )
         for each in known
     ]
+    rows += [
+        (each.name, each.groups, each.groups * each.members, f"{each.seconds:g} s", each.about)
+        for each in WITH_OWN_JUDGE
+    ]
     print_table(("SCENARIO", "GROUPS", "MEMBERS", "TAKES", "WHAT"), rows)
 
 
@@ -134,19 +140,22 @@ def list_(as_json: JsonOption = False) -> None:
 def show(scenario: flags.Scenario) -> None:
     """Print a scenario's file, to make another of it."""
     with mendable():
+        if own_scenario.find(scenario, WITH_OWN_JUDGE) is not None:
+            raise BadScenario(f"{scenario} has no file: it has consumers and a judge of its own")
         typer.echo(scenarios.read(scenario), nl=False)
 
 
-def _run_what_has_its_own_judge(
-    scenario: str, given: tuple[str | None, float | None, float | None, int | None, int | None], seed: int
-) -> None:
+def _run_what_has_its_own_judge(given: dict[str, Any]) -> None:
     """Run consumers that bring their own judge, if the scenario is one of these. Raises typer.Exit then.
-    `given`: bootstrap, minutes, seconds, groups, members."""
-    bootstrap, minutes, seconds, groups, members = given
+    `given`: what `run` was given."""
+    own = own_scenario.find(given["scenario"], WITH_OWN_JUDGE)
+    if own is None:
+        return
     with mendable():
-        duration_s = _duration_s(minutes, seconds)
-    push_command.instead_of(scenario, (bootstrap, duration_s, groups, members), seed)
-    client_assignors_command.instead_of(scenario, duration_s, groups, seed)
+        own_scenario.check(own, run, given)
+        duration_s = _duration_s(given["minutes"], given["seconds"])
+    own.run(OwnAsked(given["bootstrap"], duration_s, given["groups"], given["members"], given["seed"]))
+    raise typer.Exit
 
 
 def _duration_s(minutes: float | None, seconds: float | None) -> float | None:
@@ -157,6 +166,15 @@ def _duration_s(minutes: float | None, seconds: float | None) -> float | None:
 
 def _summary(scenario: Scenario) -> dict[str, Any]:
     return scenario.model_dump(mode="json") | {"members": scenario.members}
+
+
+def _own_summary(own: OwnScenario) -> dict[str, Any]:
+    return {
+        "name": own.name,
+        "about": own.about,
+        "duration_s": own.seconds,
+        "members": own.groups * own.members,
+    }
 
 
 reports.register(app)

@@ -18,6 +18,7 @@ from bench.swarm.told.screen import Head, Screen
 from cluster.cli import app
 from storage.history.call_files import CallWriter
 
+WITH_OWN_JUDGE = ("client-assignors", "push")
 HEAD = Head("steady", "127.0.0.1:9092", 7, 60.0, 100)
 SECOND = Second(
     at_s=12.0,
@@ -44,9 +45,10 @@ def refused(*arguments: str) -> str:
 
 def test_the_list_names_every_ready_scenario() -> None:
     listed = CliRunner().invoke(app, ["swarm", "list"]).stdout.splitlines()
-    assert [line.split()[0] for line in listed] == ["SCENARIO", *scenario.names()]
+    names = [*scenario.names(), *WITH_OWN_JUDGE]
+    assert [line.split()[0] for line in listed] == ["SCENARIO", *names]
     shown = json.loads(CliRunner().invoke(app, ["swarm", "list", "--json"]).stdout)
-    assert [each["name"] for each in shown] == scenario.names()
+    assert [each["name"] for each in shown] == names
     assert {each["name"]: each["members"] for each in shown}["steady"] == 100
 
 
@@ -169,3 +171,13 @@ def test_on_a_terminal_the_board_is_drawn_and_stays() -> None:
 def test_bars_are_never_outside_of_their_blocks() -> None:
     assert screen.bars([]) == screen.bars([0.0, 0.0]) == ""
     assert screen.bars([0.0, 4.0, 8.0, -1.0]) == " ▄█ "
+
+
+def test_what_has_a_judge_of_its_own_is_listed_and_takes_no_flag_for_nothing() -> None:
+    shown = json.loads(CliRunner().invoke(app, ["swarm", "list", "--json"]).stdout)
+    assert [each["members"] for each in shown if each["name"] in WITH_OWN_JUDGE] == [50, 50]
+    for name in WITH_OWN_JUDGE:
+        assert f"{name} has a judge of its own and takes no --client:" in refused(
+            "run", name, "--client", "java"
+        )
+        assert f"{name} has no file" in refused("show", name)
