@@ -1,20 +1,22 @@
 """Consumers of a group whose coordinator pushes, on a real tier (D1, D2, D3, D10): they read records, share
-partitions, and go on when their coordinator is killed."""
+partitions, and go on when their coordinator is killed. Kafka's clients see their group as any other."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
+from confluent_kafka import Consumer, KafkaError
 
 from actors.protocol.java_hash import partition_for
 from actors.protocol.push_messages import TopicCount
 from bench.ground.throwaway import Tier
 from bench.member.push import Place, PushMember, PushTerms
 from bench.push.consumer import PushConsumer
-from tests.polling import reached
+from tests.polling import reached, until
 from tests.tier.conftest import kill
 from tests.tier.consumers import produce_values
 from tests.tier.python_readers import living
@@ -99,3 +101,47 @@ def test_consumers_go_on_when_their_coordinator_is_killed(tier: Tier, topic: str
             await reached(lambda: [value for each in readers for value in each.seen] == [b"x"])
 
     asyncio.run(story())
+
+
+def test_offsets_of_a_push_group_are_reset_when_its_consumers_have_left(
+    tier: Tier, topic: str, group_id: str
+) -> None:
+    """D13, O12, O13: while one is there nothing is reset, robbed or deleted, and members of other protocols
+    do not get in."""
+    values = [b"value-%d" % number for number in range(12)]
+    where = ("groups", "reset-offsets", group_id, "--topic", topic, "--to-earliest", "--execute")
+
+    async def run(*arguments: str) -> str:
+        return await asyncio.to_thread(partial(tier.run, fine=(0, 1)), *arguments)
+
+    async def story() -> None:
+        await asyncio.to_thread(produce_values, tier.bootstrap, topic, values)
+        async with reading(tier, group_id, topic, "a") as [first]:
+            await reached(lambda: set(first.seen) == set(values))
+            error = await asyncio.to_thread(_join, tier.bootstrap, group_id, topic)
+            assert error.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL
+            assert "NEW-OFFSET" not in await run(*where)
+            assert "Deleted" not in await run("groups", "delete", group_id)
+            first.member.close()
+            await reached(lambda: first.member.is_done)
+        assert "NEW-OFFSET" in await run(*where)
+        async with reading(tier, group_id, topic, "b") as [second]:
+            await reached(lambda: sorted(second.seen) == sorted(values))
+            second.member.close()
+            await reached(lambda: second.member.is_done)
+        assert "Deleted" in await run("groups", "delete", group_id)
+
+    asyncio.run(story())
+
+
+def _join(bootstrap: str, group_id: str, topic: str) -> KafkaError:
+    """Let a member of the classic protocol try to join. Returns what it is told."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group_id})
+    try:
+        consumer.subscribe([topic])
+        message = until(lambda: consumer.poll(0.1), "an error")
+        error = message.error()
+        assert isinstance(error, KafkaError)
+        return error
+    finally:
+        consumer.close()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from actors.coordinator.ground.kind import kind_of
 from actors.protocol import api_keys
 from actors.protocol.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -105,3 +106,12 @@ def test_a_group_of_another_kind_takes_no_consumer(group: Pushing) -> None:
     assert refused(group)[0] == ErrorCode.group_id_not_found
     [listed] = group.ask(api_keys.LIST_GROUPS, ListGroupsRequest((), ()), 5).groups
     assert listed.group_type == "classic"
+
+
+def test_a_group_of_the_consumer_protocol_takes_none_either(group: Pushing) -> None:
+    beat = ConsumerGroupHeartbeatRequest(GROUP, "m", 0, None, None, 1_000, ("t",), None, None, ())
+    group.ask(api_keys.CONSUMER_GROUP_HEARTBEAT, beat, 1)
+    kind = kind_of(group.shard.state, GROUP)
+    assert kind is not None
+    assert kind.name == "consumer"
+    assert refused(group)[0] == ErrorCode.group_id_not_found
