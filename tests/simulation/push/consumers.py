@@ -3,6 +3,8 @@ promised to them (`bench.push.judge`)."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -22,6 +24,8 @@ from tests.simulation.parts import World
 from tests.simulation.push.channels import Channel, Channels
 
 GROUP = "push"
+FOUND = "found-"
+"""How the names of topics begin that nobody names."""
 SESSION_MS = 800
 STEP_S = 0.02
 CORRELATION_ID = -9
@@ -34,7 +38,10 @@ class Owners:
     def __init__(self, world: World) -> None:
         self._world = world
         self.consumers: list[PushConsumer] = []
-        self.judge = PushJudge(lambda topic: topic == TOPIC)
+        self.judge = PushJudge(lambda topic: topic != FLEETING_TOPIC)
+        self.have_wildcards, self.name_fleeting = (world.chance.random() < 0.5 for _ in range(2))
+        """Whether there are consumers that find topics by a wildcard, or name the one that comes and goes:
+        groups are told of changes by what their consumers have named."""
 
     @property
     def now_ms(self) -> int:
@@ -87,9 +94,22 @@ class PushConsumer(Client):
 
     def _new_member(self, world: World, name: str) -> PushMember:
         chance = world.chance
-        wildcard = TopicCount(f"{TOPIC}|{FLEETING_TOPIC}", True, 1)
-        counts = chance.choice(((TopicCount(TOPIC, False, chance.choice((1, 1, 2))),), (wildcard,)))
-        return PushMember(PushTerms(GROUP, counts, session_timeout_ms=SESSION_MS), name)
+        topic = TopicCount(TOPIC, False, chance.choice((1, 1, 2)))
+        wanted: list[tuple[TopicCount, ...]] = [(topic,)]
+        if self.owners.name_fleeting:
+            wanted.append((topic, TopicCount(FLEETING_TOPIC, False, 1)))
+        if self.owners.have_wildcards:
+            wanted.append((TopicCount(f"{TOPIC}|{FLEETING_TOPIC}|{FOUND}.*", True, 1),))
+        return PushMember(PushTerms(GROUP, chance.choice(wanted), session_timeout_ms=SESSION_MS), name)
+
+    def wanted(self, topics: Iterable[str]) -> list[str]:
+        """Return those of the topics that the consumer is interested in."""
+        return [
+            topic
+            for topic in topics
+            for name, is_wildcard, _ in self.member.terms.topic_counts
+            if (re.fullmatch(name, topic) if is_wildcard else name == topic)
+        ]
 
     @property
     def now_ms(self) -> int:
@@ -152,7 +172,7 @@ class PushConsumer(Client):
             self._channel = self._channels.open(self._asked, self)
 
     def answered(self, asked: Asked, body: Any | None) -> None:
-        if body is None and self._channel is not None and self._channel.session == asked.request.token:
+        if body is None and asked is self._asked:
             self._close()
         super().answered(asked, body)
 

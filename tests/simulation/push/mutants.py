@@ -7,15 +7,18 @@ its docstring states the rule.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 from unittest.mock import patch
 
 from actors.coordinator.classic.outcome import Outcome
+from actors.coordinator.ground.state import ShardState
 from actors.coordinator.push import answers, area, committed, rebalance, register, sending
 from actors.coordinator.push.group import STOPPING, Consumer, PushGroup
+from actors.coordinator.push.state import PushGroups
 from actors.ground.contract import Push, Record, Reply
-from actors.ground.records import PUSH_GROUP, PushGroupKey, PushGroupValue
+from actors.ground.image import MetadataImage, TopicImage
+from actors.ground.records import PUSH_GROUP, PushConsumerValue, PushGroupKey, PushGroupValue
 from actors.protocol.api_keys import STOP_FETCHER
 from actors.replica.replica import Replica
 
@@ -160,6 +163,93 @@ def commits_an_offset_once() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _hears_of(is_told: Callable[[TopicImage | None, TopicImage | None], bool]) -> Iterator[None]:
+    """Groups hear of those changes of topics (as it was, as it is) alone that the function lets through."""
+    real = area.on_metadata
+
+    def mistaken(state: ShardState, before: MetadataImage, now_ms: int) -> None:
+        old, new = before.topics, state.image.topics
+        names = old.keys() | new.keys()
+        untold = {name for name in names if not is_told(old.get(name), new.get(name))}
+        was = [each for name, each in old.items() if name not in untold]
+        was += [each for name, each in new.items() if name in untold]
+        real(state, MetadataImage(topics=tuple(was)), now_ms)
+
+    with patch.object(area, "on_metadata", mistaken):
+        yield
+
+
+@contextmanager
+def overlooks_new_partitions() -> Iterator[None]:
+    """A topic that has grown has its groups look whether to rebalance (D7)."""
+    with _hears_of(lambda old, new: old is None or new is None):
+        yield
+
+
+@contextmanager
+def overlooks_topics_that_come() -> Iterator[None]:
+    """A topic that was named before it was there has its groups look when it comes (D7)."""
+    with _hears_of(lambda old, new: old is not None):
+        yield
+
+
+@contextmanager
+def overlooks_topics_that_go() -> Iterator[None]:
+    """A topic that is deleted has its groups look (D7)."""
+    with _hears_of(lambda old, new: new is not None):
+        yield
+
+
+@contextmanager
+def overlooks_who_has_wildcards() -> Iterator[None]:
+    """Groups with wildcards look whenever a topic changes (D9)."""
+    real = PushGroups.note_interest
+
+    def mistaken(groups: PushGroups, group: PushGroup, value: PushConsumerValue) -> None:
+        real(groups, group, value)
+        groups.wildcard_groups.pop(group.group_id, None)
+
+    with patch.object(PushGroups, "note_interest", mistaken):
+        yield
+
+
+@contextmanager
+def forgets_what_happens_meanwhile() -> Iterator[None]:
+    """What happens in the midst of a rebalance makes the next one (D9)."""
+    real = rebalance.set_due
+
+    def mistaken(state: ShardState, group: PushGroup, now_ms: int, cause: Any = None) -> None:
+        if not group.is_moving:
+            real(state, group, now_ms, cause)
+
+    with ExitStack() as stack:
+        for module in (rebalance, register, area, answers):
+            stack.enter_context(patch.object(module, "set_due", mistaken))
+        yield
+
+
+@contextmanager
+def never_takes_the_bit_back() -> Iterator[None]:
+    """The bit is taken back when it is looked at: what happens later sets it anew (D9)."""
+    with patch.object(PushGroup, "is_due", _Sticky()):
+        yield
+
+
+class _Sticky:
+    """A bit that stays set."""
+
+    def __init__(self) -> None:
+        self._set: set[int] = set()
+
+    def __get__(self, group: PushGroup | None, owner: type[PushGroup]) -> bool:
+        return group is not None and id(group) in self._set
+
+    def __set__(self, group: PushGroup, value: bool) -> None:
+        if value:
+            self._set.add(id(group))
+
+
 MUTANTS: Final[tuple[Mutant, ...]] = (
     starts_when_the_first_has_stopped,
     removes_the_silent_at_once,
@@ -171,4 +261,10 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     does_not_wait_for_who_cannot_be_reached,
     sends_before_it_is_committed,
     commits_an_offset_once,
+    overlooks_new_partitions,
+    overlooks_topics_that_come,
+    overlooks_topics_that_go,
+    overlooks_who_has_wildcards,
+    forgets_what_happens_meanwhile,
+    never_takes_the_bit_back,
 )

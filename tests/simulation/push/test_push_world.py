@@ -1,5 +1,6 @@
 """Consumers of a coordinator that pushes, under faults: no partition has two owners, no offset goes back (D4,
-D5, D8, D10); and every known mistake in that is noticed."""
+D5, D8, D10), and whatever becomes of the topics, all is read in the end (D7, D9); and every known mistake in
+that is noticed."""
 
 from __future__ import annotations
 
