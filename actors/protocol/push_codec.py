@@ -194,6 +194,8 @@ def read_answer(api_key: int, frame: bytes) -> tuple[int, str, ConsumedOffsets, 
         skip_tags(frame, at)
     except CUT_SHORT as error:
         raise MalformedRequest("a consumer's answer that is cut short") from error
+    except MalformedRequest as error:
+        raise MalformedRequest(f"a consumer's answer: {error}") from error
     return error_code, consumer_id, offsets, is_shutting_down
 
 

@@ -11,11 +11,14 @@ from actors.network.connection import _CLOSED, _WAITING
 from actors.protocol import api_keys
 from actors.protocol.entities import response_class
 from actors.protocol.errors import MalformedRequest
-from actors.protocol.push_codec import answer_id, is_of_coordinator, read_push, written_answer
-from actors.protocol.push_messages import Said
+from actors.protocol.push_codec import answer_id, is_of_coordinator, read_push
+from actors.protocol.push_messages import ConsumedOffsets
 from tests.fuzz.stack import Stack
+from tests.fuzz.wrong_answers import ALL, right
 from tests.protocol.answers import answer_reader
 
+RIGHT_ANSWERS = 7
+"""One of so many answers to a coordinator has something wrong."""
 FRAME_BYTES_MAX = 100 * 1024 * 1024
 
 
@@ -91,25 +94,20 @@ class Client:
         return any(asked.correlation_id == answer_id(frame) for asked in self._asked)
 
     def _pushed(self, frame: bytes) -> None:
-        """Answer a request of the coordinator: most often as it should be, now and then one that it never
-        sent, twice, cut short, or for another consumer."""
+        """Answer a request of the coordinator: most often as it should be, now and then with one thing
+        wrong."""
         try:
-            correlation_id, api_key, request = read_push(frame)
+            read_push(frame)
         except MalformedRequest as error:
             raise Wrong(f"{error}: {frame.hex()}") from error
         self.pushed += 1
-        offsets = (("t0", ((0, self.pushed), (1, -1), (99, 5))), ("no such topic", ((0, 1),)))
-        told = () if api_key == api_keys.START_FETCHER else offsets
-        answer = written_answer(correlation_id, api_key, request.consumer_id, Said(offsets=told))
-        wrong = {
-            5: written_answer(correlation_id + 1, api_key, request.consumer_id),
-            11: answer + answer,
-            17: answer[:4] + answer[4:-1],
-            23: written_answer(correlation_id, api_key, "somebody else"),
-            29: written_answer(correlation_id, api_key, request.consumer_id, Said(-1)),
-        }
+        number, is_right = divmod(self.pushed, RIGHT_ANSWERS)
+        answer = right(frame, offsets=self._told()) if is_right else ALL[number % len(ALL)](frame)
         if not self.socket.closed:
-            self.connection.data_received(wrong.get(self.pushed % 31, answer))
+            self.connection.data_received(answer)
+
+    def _told(self) -> ConsumedOffsets:
+        return (("t0", ((0, self.pushed), (1, -1), (99, 5))), ("no such topic", ((0, 1),)))
 
     def _note(self, data: bytes, request: Any) -> None:
         """Split what is sent into frames as the server will."""

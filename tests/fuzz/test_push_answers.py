@@ -17,6 +17,7 @@ from actors.protocol.push_codec import FIRST_ID, is_of_coordinator, read_push, w
 from cluster.wire import parse_answer, request_frame
 from tests.fuzz.leaping import LeapingLoop
 from tests.fuzz.stack import PARTITIONS, Socket, Stack
+from tests.fuzz.wrong_answers import CLOSING, OF_OFFSETS_CLOSING, PASSING, Wrong
 
 GROUP = next(f"g{n}" for n in itertools.count() if partition_for(f"g{n}", PARTITIONS) == 0)
 FIELDS = {
@@ -102,31 +103,53 @@ def test_a_consumer_registers_is_started_and_pinged_between_its_own_requests() -
     play(story)
 
 
-@pytest.mark.parametrize(
-    ("made", "says"),
-    [
-        (lambda right: written_answer(-77, api_keys.PING, "a"), "it sent none"),
-        (lambda right: right + right, "it sent none"),
-        (lambda right: right[:3] + bytes((right[3] - 1,)) + right[4:-1], "cut short"),
-        (lambda right: written_answer(FIRST_ID, api_keys.START_FETCHER, "b"), "consumer b"),
-    ],
-    ids=["never asked", "given twice", "cut short", "of another consumer"],
-)
-def test_a_wrong_answer_closes_its_connection_with_one_line(
-    made: Callable[[bytes], bytes], says: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def wrongly_answered(wrong: Wrong, api_key: int, caplog: pytest.LogCaptureFixture) -> tuple[bool, list[str]]:
+    """Answer a start, or the first ping, with one thing wrong. Returns whether that closed the connection,
+    and the lines of the log."""
+    found: list[bool] = []
+
     async def story(stack: Stack) -> None:
         consumer, other = Consumer(stack, "a"), Consumer(stack, "b")
-        [start] = await consumer.register()
+        [push] = await consumer.register()
         await other.register()
+        if api_key == api_keys.PING:
+            consumer.send(consumer.answer(push))
+            await asyncio.sleep(3.4)
+            push = next(each for each in await consumer.take() if read_push(each)[1] == api_keys.PING)
         with caplog.at_level(logging.WARNING, "actors.network.connection"):
-            consumer.send(made(consumer.answer(start)))
+            consumer.send(wrong(push))
             await stack.settle()
-        assert consumer.socket.closed
         assert not other.socket.closed
-        assert [says in record.getMessage() for record in caplog.records] == [True]
+        found.append(consumer.socket.closed)
 
     play(story)
+    return found[0], [record.getMessage() for record in caplog.records]
+
+
+@pytest.mark.parametrize("api_key", [api_keys.START_FETCHER, api_keys.PING])
+@pytest.mark.parametrize("name", CLOSING)
+def test_a_wrong_answer_closes_its_connection_with_one_line(
+    name: str, api_key: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    is_closed, [line] = wrongly_answered(CLOSING[name], api_key, caplog)
+    assert is_closed
+    assert any(words in line for words in ("consumer", "it sent none", "frame length"))
+
+
+@pytest.mark.parametrize("name", OF_OFFSETS_CLOSING)
+def test_offsets_that_cannot_be_read_close_the_connection(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    is_closed, [line] = wrongly_answered(OF_OFFSETS_CLOSING[name], api_keys.PING, caplog)
+    assert is_closed
+    assert "consumer's answer" in line
+
+
+@pytest.mark.parametrize("name", PASSING)
+def test_what_is_told_of_others_or_of_nothing_is_passed_over(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert wrongly_answered(PASSING[name], api_keys.PING, caplog) == (False, [])
 
 
 def test_an_answer_where_nobody_has_registered_closes_the_connection() -> None:
