@@ -11,7 +11,7 @@ import enum
 from typing import Final
 
 from actors.ground.contract import Token
-from actors.ground.records import PushConsumerValue
+from actors.ground.records import PushConsumerValue, PushOwnershipValue
 
 PING_TIMER: Final = "push-ping"
 """When a consumer is pinged next."""
@@ -63,6 +63,10 @@ TRANSITIONS: Final = {
     (STOPPING, Step.LAST_GONE): EMPTY,
     (STARTING, Step.LAST_GONE): EMPTY,
 }
+
+
+Basis = tuple[int, dict[str, PushConsumerValue], dict[str, PushOwnershipValue]]
+"""All that says whether a rebalance is necessary: version of the image, consumers, ownership."""
 
 
 class Consumer:
@@ -126,8 +130,8 @@ class PushGroup:
         "cause",
         "consumers",
         "epoch",
+        "found_settled",
         "group_id",
-        "has_wildcards",
         "is_due",
         "since_ms",
         "state",
@@ -148,9 +152,10 @@ class PushGroup:
         """The rebalance bit (D9): something has changed since it was last looked whether to rebalance."""
         self.cause: tuple[str, str, str | None] | None = None
         """What set the bit first: what happened, by which rule, and to which consumer."""
+        self.found_settled: Basis | None = None
+        """The case in which no rebalance was necessary when that was last looked at."""
         self.topics: dict[str, None] = {}
         """The topics that its consumers have named, since it began."""
-        self.has_wildcards = False
 
     @property
     def state_name(self) -> str:

@@ -56,8 +56,7 @@ def on_rebalance_timer(state: ShardState, key: tuple[object, ...], now_ms: int) 
             _all_stopped(outcome, group)
         return outcome.result()
     group.is_due = False
-    stored = stored_of(state, group.group_id)
-    why = why_necessary(stored.ownership, divided(stored.consumers, state.image), state.image)
+    why = _why_necessary(state, group)
     if any(consumer.is_leaving for consumer in group.consumers.values()):
         why = why or "partitions of a consumer that is to leave"
     if why is None:
@@ -71,6 +70,18 @@ def on_rebalance_timer(state: ShardState, key: tuple[object, ...], now_ms: int) 
     outcome.records.append(group_record(group))
     _begin_attempt(outcome, group)
     return outcome.result()
+
+
+def _why_necessary(state: ShardState, group: PushGroup) -> str | None:
+    """Why a rebalance is necessary; None: it is not. The partitions are not divided again as long as nothing
+    has changed of all that this depends on: the consumers of a large group come back one by one (D10)."""
+    stored = stored_of(state, group.group_id)
+    basis = state.image.version, dict(stored.consumers), dict(stored.ownership)
+    if basis == group.found_settled:
+        return None
+    why = why_necessary(stored.ownership, divided(stored.consumers, state.image), state.image)
+    group.found_settled = basis if why is None else None
+    return why
 
 
 def _start_those_who_wait(outcome: Outcome, group: PushGroup) -> None:

@@ -76,7 +76,6 @@ class PushGroups:
         group has gone: it costs a look that finds nothing to do."""
         for topic, is_wildcard, _ in value.topic_counts:
             if is_wildcard:
-                group.has_wildcards = True
                 self.wildcard_groups[group.group_id] = None
             elif topic not in group.topics:
                 group.topics[topic] = None

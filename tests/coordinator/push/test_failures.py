@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from kio.schema.errors import ErrorCode
 
+from actors.coordinator.push import rebalance
 from actors.coordinator.push.group import STABLE, TRANSITIONS, PushGroup, Step
+from actors.coordinator.push.ownership import Ownership, divided
 from actors.coordinator.told.events import MemberExpired, MemberLeft
 from actors.ground.settings import GroupSettings
 from actors.protocol import api_keys
@@ -200,6 +204,28 @@ def test_the_next_leader_lets_each_consumer_go_on_as_it_comes(group: Pushing) ->
     group.register("a")
     assert group.epoch == 2
     assert group.shares() == {"a": 2, "b": 2}
+
+
+def test_partitions_are_divided_once_however_many_come_back(
+    group: Pushing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D10: who is back is started, and what all own is not computed anew for each of them."""
+    names = [f"c{number}" for number in range(20)]
+    for name in names:
+        group.register(name)
+    divisions = 0
+
+    def counted(*given: Any) -> Ownership:
+        nonlocal divisions
+        divisions += 1
+        return divided(*given)
+
+    group.fail_over()
+    monkeypatch.setattr(rebalance, "divided", counted)
+    for name in names:
+        group.register(name)
+    assert len(group.owners()) == 4
+    assert divisions == 0
 
 
 def test_who_does_not_come_back_is_removed_by_the_next_leader(group: Pushing) -> None:
