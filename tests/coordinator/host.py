@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.shard import CoordinatorShard
-from actors.ground.contract import NOTHING, Key, Record, Request, Result, Token, Value
+from actors.ground.contract import NOTHING, Key, Record, Reply, Request, Result, Token, Value
 from actors.ground.image import MetadataImage
 from actors.ground.settings import GroupSettings
 from actors.replica.log_level import FORMAT_VERSION
@@ -185,7 +185,7 @@ class Host:
             return  # a timer that was moved on
         self.last = result
         for reply in result.replies:
-            if self.replies.get(reply.token) is not reply.body:
+            if isinstance(reply, Reply) and self.replies.get(reply.token) is not reply.body:
                 self._note(reply.token, reply.body)
 
     def _released(self, token: Token, body: Any) -> None:
