@@ -36,7 +36,7 @@ def push(
     Starts throw-away tiers of one node on free ports of this machine and stops them.
     """
     # Not at the top: every command of `groupd` imports this module.
-    from bench.push import beside
+    from bench.push import beside, many
 
     try:
         asked = tuple(int(size) for size in sizes.split(",") if size)
@@ -48,7 +48,7 @@ def push(
         typer.echo(words, err=as_json)
 
     rows = beside.measure(asked, rounds, idle_seconds, say) if asked else []
-    found = beside.many(consumers, idle_seconds, say) if consumers else None
+    found = many.measure(consumers, idle_seconds, say) if consumers else None
     if as_json:
         typer.echo(json.dumps({"machine": machine(), **beside.as_json(rows, found)}, indent=2))
     else:

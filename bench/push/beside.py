@@ -1,5 +1,4 @@
-"""`groupd bench push`: how soon a group knows of a join and of a leave and reads again, by protocol, and many
-consumers on one coordinator."""
+"""`groupd bench push`: how soon a group knows of a join and of a leave and reads again, by protocol."""
 
 from __future__ import annotations
 
@@ -27,12 +26,12 @@ from bench.hold.measure import (
 from bench.peers.classic import Group, terms
 from bench.peers.consumer import ConsumerGroup
 from bench.peers.lines import coordinators
+from bench.push import many
 from bench.push.crew import PushCrew
+from bench.push.many import Many
 from cluster.cli.tables import Table
 
 PROTOCOLS: Final = ("push", "classic", "classic, held", "consumer", "consumer, held")
-GROUP_OF_MANY: Final = 50
-"""How many consumers a group has where there are many."""
 
 
 class Row(NamedTuple):
@@ -50,19 +49,6 @@ class Row(NamedTuple):
     """The processor time of the tier for one change."""
     idle_a_minute: float
     """The requests of one idle member per minute."""
-
-
-class Many(NamedTuple):
-    """Many consumers on one coordinator."""
-
-    consumers: int
-    reading_s: float
-    """Seconds until all of them read."""
-    answers_a_second: float
-    cpu_cores: float
-    """Processor time of the tier, while all are idle."""
-    still_reading: int
-    """How many read at the end, without having been stopped."""
 
 
 def measure(sizes: tuple[int, ...], rounds: int, idle_s: float, say: Callable[[str], None]) -> list[Row]:
@@ -128,51 +114,17 @@ def _cpu_s(tier: Tier) -> float:
     return total
 
 
-def many(consumers: int, idle_s: float, say: Callable[[str], None]) -> Many:
-    """Have so many consumers on one coordinator, and let them be idle. Raises RuntimeError, TimeoutError."""
-    flags = (*TIER_FLAGS, "--set", "offsets.topic.num.partitions=1", "--set", "max.connections=100000")
-    with Tier(*flags, nodes=1) as tier:
-        say(f"{consumers:,} consumers")
-        return uvloop.run(_many(tier, consumers, idle_s))
-
-
-async def _many(tier: Tier, consumers: int, idle_s: float) -> Many:
-    topics = await asyncio.to_thread(create_topics, tier.bootstrap, GROUP_OF_MANY)
-    host, _, port = tier.bootstrap.rpartition(":")
-    partitions = len(topics) * TOPIC_PARTITIONS
-    crews = []
-    began = time.monotonic()
-    try:
-        for number in range(consumers // GROUP_OF_MANY):
-            group_id = f"{topics[0]}-{number}"
-            crew = PushCrew(group_id, topics, partitions, (host, int(port)), SESSION_TIMEOUT_MS)
-            crews.append(crew)
-            await crew.add(GROUP_OF_MANY)
-        reading_s = time.monotonic() - began
-        answers, cpu_s = sum(each.requests for each in crews), _cpu_s(tier)
-        generations = [each.generation_id for each in crews]
-        await asyncio.sleep(idle_s)
-        answers = sum(each.requests for each in crews) - answers
-        cpu_s = _cpu_s(tier) - cpu_s
-        pairs = zip(crews, generations, strict=True)
-        still = sum(each.reading for each, before in pairs if each.generation_id == before)
-    finally:
-        for crew in crews:
-            await crew.stop()
-    return Many(len(crews) * GROUP_OF_MANY, reading_s, answers / idle_s, cpu_s / idle_s, still)
-
-
 def show(console: Console, rows: list[Row], found: Many | None, machine: str) -> None:
     table = Table(title=machine)
-    for heading in ("members", "protocol", "join s", "leave s", "known s", "requests", "CPU ms", "idle/min"):
-        table.add_column(heading, justify="left" if heading == "protocol" else "right", no_wrap=True)
+    for heading in ("members", "protocol", "join s", "leave s", "known s", "requests", "CPU ms", "idle"):
+        table.add_column(heading, justify="left" if heading == "protocol" else "right")
     for row in rows:
         table.add_row(
             f"{row.members:,}",
             row.protocol,
             _in_words(row.joins_s),
             _in_words(row.leaves_s),
-            _in_words(row.known_s) if row.known_s else "",
+            f"{statistics.median(row.known_s):.2f}" if row.known_s else "",
             f"{row.requests:,.0f}",
             f"{row.cpu_ms:,.0f}",
             f"{row.idle_a_minute:.1f}",
@@ -182,14 +134,10 @@ def show(console: Console, rows: list[Row], found: Many | None, machine: str) ->
         console.print(
             "median (smallest to largest); join, leave: until every member has what is its own, and reads; "
             "known: until the last has been stopped; requests and CPU of the tier: of one change; "
-            "idle: requests of one member"
+            "idle: requests of one member a minute"
         )
     if found is not None:
-        console.print(
-            f"{found.consumers:,} consumers on one coordinator: all read after {found.reading_s:.1f} s; "
-            f"idle, {found.answers_a_second:,.0f} answers/s, {found.cpu_cores:.2f} cores of the tier; "
-            f"{found.still_reading:,} read on undisturbed"
-        )
+        many.show(console, found)
 
 
 def as_json(rows: list[Row], found: Many | None) -> dict[str, Any]:
