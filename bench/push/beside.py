@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import statistics
-import time
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -78,12 +77,12 @@ async def _measured(tier: Tier, protocol: str, size: int, rounds: int, idle_s: f
         for _ in range(rounds):
             for change, seconds in ((crew.join, row.joins_s), (crew.leave, row.leaves_s)):
                 await asyncio.sleep(chance.uniform(1, 2) * interval_s)
-                before, cpu_before, began = crew.requests, _cpu_s(tier), time.monotonic()
+                before, cpu_before = crew.requests, _cpu_s(tier)
                 seconds.append(await change())
                 requests += crew.requests - before
                 cpu_s += _cpu_s(tier) - cpu_before
                 if isinstance(crew, PushCrew):
-                    row.known_s.append(max(crew.known_at - began, 0.0))
+                    row.known_s.append(crew.known_s)
     finally:
         await crew.stop()
     changes = max(2 * rounds, 1)

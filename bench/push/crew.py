@@ -36,8 +36,8 @@ class PushCrew:
         self._settled = asyncio.Event()
         self._known: set[str] = set()
         """The consumers that have been stopped since the last change."""
-        self.known_at = 0.0
-        """When the last of them was."""
+        self._changed_at = self._known_at = 0.0
+        """When the last change was, and the last stop."""
         self.requests = 0
         """How many requests were sent by either side."""
 
@@ -50,6 +50,11 @@ class PushCrew:
     def generation_id(self) -> int:
         """The newest generation that a consumer has been started in."""
         return max(member.generation_id for member in self._members)
+
+    @property
+    def known_s(self) -> float:
+        """Return how long after the last change the last consumer was stopped."""
+        return max(self._known_at - self._changed_at, 0.0)
 
     async def add(self, count: int) -> float:
         """Let so many consumers register at once. Returns the seconds until all is read."""
@@ -92,7 +97,8 @@ class PushCrew:
     def _expect(self) -> float:
         self._settled.clear()
         self._known.clear()
-        return time.monotonic()
+        self._changed_at = time.monotonic()
+        return self._changed_at
 
     async def _until_settled(self, began: float) -> float:
         async with asyncio.timeout(SETTLE_TIMEOUT_S):
@@ -113,7 +119,7 @@ class PushCrew:
                 self.requests += 1
                 if was_fetching and not member.is_fetching:
                     self._known.add(member.consumer_id)
-                    self.known_at = time.monotonic()
+                    self._known_at = time.monotonic()
                 elif member.is_fetching and not was_fetching:
                     self._look()
 
