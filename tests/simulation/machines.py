@@ -223,7 +223,7 @@ def _coordinator(process: Process) -> Any:
     image = world.image()
 
     def new_shard() -> CoordinatorShard:
-        shard = world.code.shard(GROUP_SETTINGS, world.new_id, image, home=world.home)
+        shard = world.code.shard(world.group_settings, world.new_id, image, home=world.home)
         assert isinstance(shard, CoordinatorShard)
         return shard
 

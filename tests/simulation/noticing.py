@@ -9,10 +9,11 @@ from tests.simulation.verdict import SLIP, is_slip
 MUTANT_SEEDS = 100
 
 
-def check_noticed(run: Callable[[int], object]) -> None:
+def check_noticed(run: Callable[[int], object], first: int = 0) -> None:
     """Check that one of the first seeds ends with an error that the mistake explains. `run` plays a seed with
-    the mistake in it."""
-    found = next((error for seed in range(MUTANT_SEEDS) if (error := _error(run, seed))), None)
+    the mistake in it; `first` is the seed that found it last, which is played before the others."""
+    seeds = (first, *range(MUTANT_SEEDS))
+    found = next((error for seed in seeds if (error := _error(run, seed))), None)
     assert found is not None
     assert not is_slip(found), SLIP
 

@@ -38,6 +38,7 @@ class World(Protocol):
     holds: Any
     seed: int
     home: Any
+    group_settings: Any
     links: Any
     placement: Any
     plug_in_calls: Any

@@ -30,8 +30,16 @@ def run(
     Raises Violation, whose text begins with the name of the checker, or what the code under test raised.
     """
     world = World(seed, replicas=replicas, code=code, trace=trace)
-    faults = Faults(world)
-    faults.schedule(FAULTS_S)
+    play(world, until)
+    if world.chance.random() < RETURNS:
+        _return_unnoticed(world)
+    world.finish()
+    return world
+
+
+def play(world: World, until: float | None = None) -> None:
+    """Play a world's faults, and wait until it has recovered from them. Raises as `run`."""
+    Faults(world).schedule(FAULTS_S)
     world.start()
     world.run_until(FAULTS_S if until is None else min(until, FAULTS_S))
     world.note("faults", "end")
@@ -39,12 +47,10 @@ def run(
     healed_at = world.now
     while (complaint := world.complaint(healed_at)) is not None:
         if world.now > healed_at + HEAL_S:
-            raise Violation(f"progress: seed {seed} is not well {HEAL_S} s after the last fault: {complaint}")
+            raise Violation(
+                f"progress: seed {world.seed} is not well {HEAL_S} s after the last fault: {complaint}"
+            )
         world.run_until(world.now + 0.1)
-    if world.chance.random() < RETURNS:
-        _return_unnoticed(world)
-    world.finish()
-    return world
 
 
 def _return_unnoticed(world: World) -> None:

@@ -34,7 +34,7 @@ from tests.simulation.clients import Administrator, Committer, Flood, LogCommitt
 from tests.simulation.evidence import Evidence
 from tests.simulation.hosts import Host, Process
 from tests.simulation.links import Links
-from tests.simulation.machines import COORDINATOR, LOG, METADATA, Kind, image_of
+from tests.simulation.machines import COORDINATOR, GROUP_SETTINGS, LOG, METADATA, Kind, image_of
 from tests.simulation.members_client import ClassicMember, ConsumerMember, Member, is_stable
 from tests.simulation.placement import Placement
 from tests.simulation.plug_ins import Fickle
@@ -86,6 +86,7 @@ class World:
 
     home = NO_HOME
     """The offsets partition that the group replicates."""
+    group_settings = GROUP_SETTINGS
 
     def __init__(
         self,
