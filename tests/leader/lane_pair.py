@@ -21,6 +21,7 @@ import pytest
 
 from actors.ground.acl import Acl, Operation, PatternType, Permission, ResourceType
 from actors.ground.contract import Request
+from actors.ground.features import CLIENT_ASSIGNORS_LEVEL, GROUPD_VERSION, Features
 from actors.ground.identity import ClientIdentity
 from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.settings import GroupSettings
@@ -36,7 +37,7 @@ from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
 from actors.replica.host import ReplicaHost
 from actors.security.gate import ACLS
 from bench.ground.steady_heartbeat import steady_heartbeat
-from cluster.wire import parse_answer, request_frame
+from cluster.wire import FindClass, frame_of, message_class, parsed
 from tests.coordinator.alone import Log, commit
 
 EPOCH_MS = 1_700_000_000_000
@@ -54,6 +55,7 @@ LINGER_MS = 20
 ROUNDS = 8
 """How many iterations of the loop bring every byte to where it goes."""
 TOPIC = TopicImage(b"orders".rjust(16, b"-"), "orders", (0,) * 4)
+LEVELS = Features(1, ((GROUPD_VERSION, CLIENT_ASSIGNORS_LEVEL),))
 ALLOWED = (
     Acl(
         *(ResourceType.GROUP, "*", PatternType.LITERAL, "User:ANONYMOUS", "*"),
@@ -278,6 +280,7 @@ class Pair:
             version=self._version,
             topics=(TOPIC,),
             acls=tuple(acls),
+            features=LEVELS,
             offsets_leaders=(1,),
         )
         for server in self.servers:
@@ -314,13 +317,16 @@ class Pair:
 class Caller:
     """A client that sends requests with correlation ids of its own, and waits for answers."""
 
+    find: FindClass = staticmethod(message_class)
+    """What finds the classes of messages."""
+
     def __init__(self, pair: Pair, client: Client | None = None) -> None:
         self.pair = pair
         self.client = client or pair.connect()
         self._ids = itertools.count(1)
 
     def frame(self, api: str, version: int, **fields: Any) -> bytes:
-        return request_frame(api, version, next(self._ids), "lane", fields)
+        return frame_of(self.find(api, version, "request"), next(self._ids), "lane", fields)
 
     async def ask(self, api: str, version: int, **fields: Any) -> dict[str, Any]:
         """Return the only answer that comes, as plain values. One that is held is waited for."""
@@ -332,7 +338,7 @@ class Caller:
                 await self.pair.advance(1_000)
                 data = self.client.take()
         assert len(data) == 4 + int.from_bytes(data[:4], "big"), data
-        return parse_answer(api, version, data[4:])[1]
+        return parsed(self.find(api, version, "response"), data[4:])[1]
 
 
 class ClassicMember(Caller):

@@ -78,6 +78,7 @@ _TOLD = slice(_NAMED.stop, None)
 """The fields that a member sends when they have changed."""
 _NOTHING_NEW = ConsumerGroupHeartbeatRequest("", "", 0)[_TOLD]
 """The fields of a heartbeat that repeats nothing (A5)."""
+_BUT_ASSIGNORS = _NOTHING_NEW[:-1]
 WAITING_HEARTBEAT_INTERVAL_MS = 1_000
 """The interval that is told to a member that waits for partitions, to that one alone. Never less: librdkafka
 takes the interval as the time-out of its next heartbeat."""
@@ -134,7 +135,7 @@ def steady(state: ShardState, group: ConsumerGroup, request: Request, now_ms: in
     token, _, _, client_id, client_host, body = request[:6]
     group_id, member_id, epoch, instance_id = body[_NAMED]
     member = group.members.get(member_id)
-    if member is None or body[_TOLD] != _NOTHING_NEW:
+    if member is None or (body[_TOLD] != _NOTHING_NEW and not _repeats_assignors(group, body)):
         return None
     standing = member.standing
     if standing is None:
@@ -157,6 +158,13 @@ def steady(state: ShardState, group: ConsumerGroup, request: Request, now_ms: in
         ConsumerGroupHeartbeatResponse, (NO_ERROR, None, member_id, epoch, interval_ms, None, None)
     )
     return answered(token, answer, group_id)
+
+
+def _repeats_assignors(group: ConsumerGroup, body: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether the heartbeat says nothing but the assignors that its member brought before, as they were."""
+    if not body.client_assignors or body[_TOLD][:-1] != _BUT_ASSIGNORS:
+        return False
+    return body.client_assignors == group.client_assignors.get(body.member_id)
 
 
 def _update_member(decision: Decision) -> None:
