@@ -6,8 +6,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import pytest
 
@@ -15,8 +14,8 @@ from actors.protocol import api_keys
 from actors.protocol.java_hash import partition_for
 from actors.protocol.push_codec import FIRST_ID, is_of_coordinator, read_push, written_answer
 from cluster.wire import parse_answer, request_frame
-from tests.fuzz.leaping import LeapingLoop
-from tests.fuzz.stack import PARTITIONS, Socket, Stack
+from tests.fuzz.stack import PARTITIONS, Stack
+from tests.fuzz.stories import frames_of, play
 from tests.fuzz.wrong_answers import CLOSING, OF_OFFSETS_CLOSING, PASSING, Wrong
 
 GROUP = next(f"g{n}" for n in itertools.count() if partition_for(f"g{n}", PARTITIONS) == 0)
@@ -58,33 +57,6 @@ class Consumer:
     def answer(self, frame: bytes) -> bytes:
         correlation_id, api_key, request = read_push(frame)
         return written_answer(correlation_id, api_key, request.consumer_id)
-
-
-def frames_of(socket: Socket) -> list[bytes]:
-    written, frames = bytes(socket.written), []
-    socket.written.clear()
-    while written:
-        size = int.from_bytes(written[:4], "big")
-        frames.append(written[4 : 4 + size])
-        written = written[4 + size :]
-    return frames
-
-
-def play(story: Callable[[Stack], Awaitable[None]]) -> None:
-    loop = LeapingLoop()
-
-    async def told(data_dir: str) -> None:
-        stack = Stack(loop, data_dir)
-        await stack.start()
-        await story(stack)
-        stack.stop_working()
-        await stack.stop()
-
-    with tempfile.TemporaryDirectory(prefix="groupd-fuzz-") as data_dir:
-        try:
-            loop.run_until_complete(told(data_dir))
-        finally:
-            loop.close()
 
 
 def test_a_consumer_registers_is_started_and_pinged_between_its_own_requests() -> None:

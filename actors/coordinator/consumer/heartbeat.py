@@ -78,7 +78,8 @@ _TOLD = slice(_NAMED.stop, None)
 """The fields that a member sends when they have changed."""
 _NOTHING_NEW = ConsumerGroupHeartbeatRequest("", "", 0)[_TOLD]
 """The fields of a heartbeat that repeats nothing (A5)."""
-_BUT_ASSIGNORS = _NOTHING_NEW[:-1]
+_TOLD_BUT_ASSIGNORS = slice(_NAMED.stop, -1)
+_NOTHING_BUT_ASSIGNORS = ConsumerGroupHeartbeatRequest("", "", 0)[_TOLD_BUT_ASSIGNORS]
 WAITING_HEARTBEAT_INTERVAL_MS = 1_000
 """The interval that is told to a member that waits for partitions, to that one alone. Never less: librdkafka
 takes the interval as the time-out of its next heartbeat."""
@@ -162,7 +163,7 @@ def steady(state: ShardState, group: ConsumerGroup, request: Request, now_ms: in
 
 def _repeats_assignors(group: ConsumerGroup, body: ConsumerGroupHeartbeatRequest) -> bool:
     """Whether the heartbeat says nothing but the assignors that its member brought before, as they were."""
-    if not body.client_assignors or body[_TOLD][:-1] != _BUT_ASSIGNORS:
+    if not body.client_assignors or body[_TOLD_BUT_ASSIGNORS] != _NOTHING_BUT_ASSIGNORS:
         return False
     return body.client_assignors == group.client_assignors.get(body.member_id)
 

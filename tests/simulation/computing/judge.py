@@ -58,7 +58,7 @@ class _Leader:
         self.fallbacks: set[int] = set()
         """The group epochs at which the server's assignor is to run."""
         self.due: float | None = None
-        """Since when the next computation is due; None: none is."""
+        """The time from which the next computation is due; it is None if none is."""
         self.came = 0.0
         """When the result came after which it is due."""
         self.asked_at = -1.0
