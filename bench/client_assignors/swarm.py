@@ -104,7 +104,7 @@ class Swarm:
         """Whether nobody comes, goes, or computes badly any more."""
         return time.monotonic() >= self._ends_at
 
-    async def run(self, kills: LeaderKills, say: Callable[[str], object]) -> Outcome:
+    async def run(self, kills: LeaderKills | None, say: Callable[[str], object]) -> Outcome:
         """Run the plan, and judge what is left. Nobody is killed any more when everybody is to stay. Raises
         what is in GONE if no broker can be reached."""
         plan = self.plan
@@ -119,7 +119,8 @@ class Swarm:
             while not self.is_over:
                 await asyncio.sleep(LOOK_EVERY_S)
                 self.find(self.judge.owners(self._owned()))
-            await asyncio.to_thread(kills.calm)
+            if kills is not None:
+                await asyncio.to_thread(kills.calm)
             say("everybody stays now, and computes well")
             await self._settle()
             await self._compare()
