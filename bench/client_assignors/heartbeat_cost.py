@@ -4,13 +4,12 @@ Run `python -m bench.client_assignors.heartbeat_cost`. The lane compares bytes: 
 the same. So this is without the lane and in process, from the frame to the answer: of a heartbeat that
 repeats the bytes of the one before it, and of one that is decoded. Calls are counted, of Python functions
 and of those in C. With `--sort` and `--beats` heartbeats are sent and nothing else, for `perf stat -e
-instructions:u`: the difference of two numbers of them is without the start, and nothing is collected.
+instructions:u`: the difference of two numbers of them is without the start.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -126,7 +125,6 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.sort is not None:
         leader = Leader(asked.sort)
-        gc.disable()
         for _ in range(asked.beats):
             leader.repeat()
         return
