@@ -118,11 +118,12 @@ def _computed(row: Row, events: Sequence[Row]) -> Iterator[str]:
             continue
         member_id, assignor = each.get("member_id"), each["assignor"]
         if each["kind"] == "assigned" and member_id:
-            took = "" if each["duration_us"] is None else f" in {duration(each['duration_us'] // 1_000)}"
-            yield f"{member_id} computed the assignment with {assignor}{took}"
+            took = duration(each["duration_us"] // 1_000)
+            yield f"{member_id} computed the assignment with {assignor} in {took}"
         elif each["kind"] == "assignment_refused":
-            took = "" if each["duration_ms"] is None else f" after {duration(each['duration_ms'])}"
-            who = f"{member_id} did not compute it{took}: " if member_id else ""
+            who = (
+                f"{member_id} did not compute it after {duration(each['duration_ms'])}: " if member_id else ""
+            )
             yield f"{who}{each['cause']}"
 
 
