@@ -112,6 +112,8 @@ KNOWN_REQUESTS_MAX = 128
 one."""
 KNOWN_REQUEST_BYTES_MAX = 128 * 1_024
 """How many bytes all of them have together. What is remembered of one takes as much, and 1.5 KB."""
+KNOWN_ANSWER_BYTES_MAX = 4 * 1_024
+"""The largest answer to a fetch that is remembered beside it: some 160 partitions."""
 REMEMBERED_HEARTBEATS_MAX = 128
 """How many heartbeats, of as many members, one connection remembers."""
 LANE_CONNECTIONS_MAX = 20_000

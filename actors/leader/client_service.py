@@ -187,10 +187,11 @@ class ClientService:
             and (known := connection.known.find(frame, self._known.image)) is not None
         ):
             answered = self._server.again(known, frame, connection.answer)
-            if answered is not None:
-                self._host.arm()  # as below
-            if self._linger_ms and type(known) is KnownCommit:
-                self._committed(connection, known)
+            if type(known) is KnownCommit:  # a fetch sets no timer
+                if answered is not None:
+                    self._host.arm()  # as below
+                if self._linger_ms:
+                    self._committed(connection, known)
         else:
             try:
                 if is_of_coordinator(frame):

@@ -239,14 +239,26 @@ class GroupServer:
         """Answer a request that repeats `known`, as `serve` does."""
         token = self._last_token = self._last_token + 1
         if isinstance(known, KnownFetch):
-            request = known.request(token)
-            header = Header(request[1], request[2], _correlation_id(frame), request[3])
-            owed: _Owed = (answer, header, [], request[5], known.finish)
-            return self._submit(request, owed, submit=self._replica.submit)
+            return self._fetch_again(known, token, frame, answer)
         response = self._replica.submit(known.request(token, frame), self._now_ms())
         if response is None:
             return self._wait(token, (answer, known, frame[_CORRELATION_ID]))
         return known.pack(response, frame[_CORRELATION_ID])
+
+    def _fetch_again(self, known: KnownFetch, token: int, frame: bytes, answer: Answer) -> bytes | None:
+        request = known.request(token)
+        response = self._replica.submit(request, self._now_ms())
+        packed = None if response is None else known.packed(response, frame[_CORRELATION_ID])
+        if packed is not None:
+            return packed
+        header = Header(request[1], request[2], _correlation_id(frame), request[3])
+        owed: _Owed = (answer, header, [], request[5], known.finish)
+        if response is None:
+            return self._wait(token, owed)
+        packed = self._finish(owed, response)
+        if packed is not None and known.finish is None:
+            known.keep(response, packed)
+        return packed
 
     def serve(
         self, header: Header, frame: bytes, body_offset: int, asker: Asker
@@ -301,7 +313,7 @@ class GroupServer:
         if requests is None or requests.image is not self._gate.image:
             requests = asker.known = KnownRequests(self._gate.image)
         if request.api_key == OFFSET_FETCH:
-            requests.learn_fetch(frame, request, finish)
+            requests.learn_fetch(frame, request, finish, self.counts.of(OFFSET_FETCH))
         elif finish is None:
             known = requests.learn_commit(frame, body_offset, request, self.counts.of(OFFSET_COMMIT))
             if known is not None:

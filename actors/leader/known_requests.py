@@ -8,7 +8,8 @@ connection are remembered, a few of them, because several clients may share one.
 * What is recognised is decided like any other request (`actors.coordinator.offsets.known`), from the same
   body that decoding would give. Only who may ask, and whose group it is, is not asked again: both depend on
   the image, and nothing outlives the image that it was learnt under.
-* An answer to a commit is a remembered one only if it is the very answer whose bytes are remembered.
+* An answer is a remembered one only if it is the very answer whose bytes are remembered
+  (`actors.coordinator.offsets.known_fetches` says when that is so of a fetch).
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from typing import Any, Final
 
 from actors.catalog import codec
 from actors.coordinator.offsets.known import Known
+from actors.coordinator.offsets.known_fetches import KnownAnswer
 from actors.ground.contract import Request, new_tuple
 from actors.ground.image import MetadataImage
-from actors.ground.limits import KNOWN_REQUEST_BYTES_MAX, KNOWN_REQUESTS_MAX
+from actors.ground.limits import KNOWN_ANSWER_BYTES_MAX, KNOWN_REQUEST_BYTES_MAX, KNOWN_REQUESTS_MAX
 from actors.metrics.counts import ApiCounts
 from actors.protocol.commit_layout import (
     WIRE_ROW_BYTES,
@@ -127,17 +129,34 @@ class KnownCommit(Known):
 
 
 class KnownFetch:
-    """A fetch of one connection, whose frames differ in the correlation id alone."""
+    """A fetch of one connection, whose frames differ in the correlation id alone, and how it was answered."""
 
-    __slots__ = ("_asked", "finish", "is_used", "layout")
+    __slots__ = (
+        "_answer_before",
+        "_answer_behind",
+        "_answered",
+        "_asked",
+        "_response",
+        "counts",
+        "finish",
+        "is_used",
+        "layout",
+    )
 
-    def __init__(self, layout: FrameLayout, request: Request, finish: Finish | None) -> None:
+    def __init__(
+        self, layout: FrameLayout, request: Request, finish: Finish | None, counts: ApiCounts
+    ) -> None:
+        self.counts = counts
+        """The counts of answers to OffsetFetch."""
         self.finish = finish
         """What the gate adds to an answer; None: nothing."""
         self.is_used = False
         """Whether it has been recognised once."""
         self.layout = layout
-        self._asked = request[1:]
+        self._answered = KnownAnswer()
+        self._asked = (*request[1:5], request.body._replace(known=self._answered), *request[6:])
+        self._response: Any = None
+        self._answer_before = self._answer_behind = b""
 
     @property
     def whose(self) -> tuple[Any, ...]:
@@ -149,6 +168,20 @@ class KnownFetch:
         """Return the request in a frame that is of the layout."""
         request: Request = new_tuple(Request, (token, *self._asked))
         return request
+
+    def packed(self, response: Any, correlation_id: bytes) -> bytes | None:
+        """Return the packed answer, and count it, if it is the one that was packed before; else None."""
+        if response is not self._response:
+            return None
+        self.counts.fine += 1
+        return self._answer_before + correlation_id + self._answer_behind
+
+    def keep(self, response: Any, packed: bytes) -> None:
+        """Remember how an answer was packed, if it may be given again and is small."""
+        before = self._answered.before
+        if before is not None and response is before.answer and len(packed) <= KNOWN_ANSWER_BYTES_MAX:
+            self._response = response
+            self._answer_before, self._answer_behind = packed[_BEFORE], packed[_BEHIND]
 
 
 _Index = tuple[tuple[tuple[int, int], ...], dict[tuple[int, int], KnownCommit | KnownFetch]]
@@ -215,7 +248,7 @@ class KnownRequests:
         self._remember(known)
         return known
 
-    def learn_fetch(self, frame: bytes, request: Request, finish: Finish | None) -> None:
+    def learn_fetch(self, frame: bytes, request: Request, finish: Finish | None, counts: ApiCounts) -> None:
         """Remember the fetch in `frame` if it has come before: most members make one, and no more."""
         if self._wasted > WASTED_MAX or len(frame) > KNOWN_REQUEST_BYTES_MAX:
             return
@@ -223,7 +256,7 @@ class KnownRequests:
         if found not in self._seen:
             self._seen = (*self._seen[1 - KNOWN_REQUESTS_MAX :], found)
         else:
-            self._remember(KnownFetch(layout_without_rows(frame), request, finish))
+            self._remember(KnownFetch(layout_without_rows(frame), request, finish, counts))
 
     def _remember(self, newest: KnownCommit | KnownFetch) -> None:
         """Remember a request, and forget the oldest ones if there are too many, or too many of one member: in

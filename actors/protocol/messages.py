@@ -149,6 +149,9 @@ class OffsetFetchRequest(NamedTuple):
     groups: tuple[OffsetFetchGroup, ...]
     """The groups that are asked for; exactly one below version 8."""
     require_stable: bool = False
+    known: Any = None
+    """What is remembered of fetches that are the same (`actors.coordinator.offsets.known_fetches`); None:
+    nothing."""
 
 
 class FetchedOffset(NamedTuple):

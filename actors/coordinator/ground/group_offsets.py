@@ -195,6 +195,23 @@ class GroupOffsets(Mapping[Position, OffsetCommitValue]):
             found.setdefault(topic, []).append(partition)
         return {topic: sorted(found[topic]) for topic in sorted(found)}
 
+    def rows_of(self, topics: Iterable[str]) -> list[Any] | None:
+        """Return all that is kept of these topics, to compare with what it is later: equal as long as no
+        offset of them has changed. None if it cannot be compared so."""
+        if self.loose:
+            return None
+        found: list[Any] = []
+        for topic in topics:
+            if topic == self.topic:
+                blocks, alone = self.blocks, self.alone
+            else:
+                blocks, alone = self.more.get(topic, ()), self.more_alone.get(topic, alone_offsets.NONE)
+            if type(alone) is bytearray:
+                return None  # it is written in place
+            found.append(blocks)
+            found.append(alone)
+        return found
+
     def packed(self, topic: str, partitions: Sequence[int], topic_id: bytes | None) -> bytes | None:
         """Return the rows of these partitions, in their order, if all are kept in rows; with a `topic_id`, if
         all were committed under it. Else None."""

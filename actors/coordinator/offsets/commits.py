@@ -22,6 +22,7 @@ from actors.coordinator.ground.refusals import coordinator_error
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.offsets import delete as offsets_delete
 from actors.coordinator.offsets import known as offsets_known
+from actors.coordinator.offsets import known_fetches
 from actors.coordinator.offsets import store as offsets_store
 from actors.coordinator.offsets import tallies as commit_tallies
 from actors.coordinator.offsets.checks import check_commit
@@ -178,15 +179,25 @@ def _committed(request: Request, topics: _Answered[str]) -> Result:
 
 def fetch(state: ShardState, request: Request, now_ms: int) -> Result:
     """OffsetFetch of one or more groups; each group has its own error."""
-    body: OffsetFetchRequest = request.body
+    body: OffsetFetchRequest = request[5]
+    known = body[2]
+    answer = None if known is None else known_fetches.again(state, body)
+    if answer is not None and _refused(state, body[0][0], request[2]) is None:
+        return _fetched(request, answer, body[0][0][0])
     if offsets_asked(state, body) > FETCHED_AT_ONCE_MAX:
         return Result(work=in_slices(state, request, _refused, _fetch_named))
     groups = []
     for group in body.groups:
         groups.append(_fetch_group(state, group, request.api_version, body.require_stable))
-    group_id = groups[0][0] if len(groups) == 1 else None
     answer = new_tuple(OffsetFetchResponse, (tuple(groups),))
-    result: Result = new_tuple(Result, ((), (new_tuple(Reply, (request.token, answer, group_id)),), (), None))
+    if known is not None:
+        known_fetches.remember(state, body, answer)
+    return _fetched(request, answer, groups[0][0] if len(groups) == 1 else None)
+
+
+def _fetched(request: Request, answer: OffsetFetchResponse, group_id: str | None) -> Result:
+    reply = new_tuple(Reply, (request[0], answer, group_id))
+    result: Result = new_tuple(Result, ((), (reply,), (), None))
     return result
 
 
