@@ -177,7 +177,8 @@ class KnownFetch:
         return self._answer_before + correlation_id + self._answer_behind
 
     def keep(self, response: Any, packed: bytes) -> None:
-        """Remember how an answer was packed, if it may be given again and is small."""
+        """Remember how an answer was packed, with what the gate added, if it may be given again and is
+        small: the gate says the same of the same answer until the next image."""
         before = self._answered.before
         if before is not None and response is before.answer and len(packed) <= KNOWN_ANSWER_BYTES_MAX:
             self._response = response
