@@ -179,8 +179,7 @@ class KnownFetch:
     def keep(self, response: Any, packed: bytes) -> None:
         """Remember how an answer was packed, with what the gate added, if it may be given again and is
         small: the gate says the same of the same answer until the next image."""
-        before = self._answered.before
-        if before is not None and response is before.answer and len(packed) <= KNOWN_ANSWER_BYTES_MAX:
+        if response is self._answered.answer and len(packed) <= KNOWN_ANSWER_BYTES_MAX:
             self._response = response
             self._answer_before, self._answer_behind = packed[_BEFORE], packed[_BEHIND]
 

@@ -12,7 +12,7 @@ An answer is the same as without this file.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from actors.coordinator.ground.group_offsets import NO_OFFSETS
 from actors.coordinator.ground.state import ShardState
@@ -20,42 +20,37 @@ from actors.ground.image import MetadataImage
 from actors.protocol.messages import OffsetFetchGroup, OffsetFetchRequest, OffsetFetchResponse
 
 
-class FetchedBefore(NamedTuple):
-    """An answer, and what it was made of."""
-
-    image: MetadataImage
-    topics: tuple[str, ...]
-    """The names of the topics that are asked for."""
-    rows: Any
-    """What was kept of them: `GroupOffsets.rows_of`."""
-    answer: OffsetFetchResponse
-
-
 class KnownAnswer:
-    """What is remembered of fetches that are the same."""
+    """What is remembered of fetches that are the same: an answer, and what it was made of."""
 
-    __slots__ = ("before",)
+    __slots__ = ("answer", "image", "rows", "topics")
 
     def __init__(self) -> None:
-        self.before: FetchedBefore | None = None
+        self.image: MetadataImage | None = None
         """It is None as long as nothing is remembered."""
+        self.topics: tuple[str, ...] = ()
+        """The names of the topics that are asked for."""
+        self.rows: Any = None
+        """What was kept of them: `GroupOffsets.rows_of`."""
+        self.answer: OffsetFetchResponse | None = None
 
 
 def again(state: ShardState, body: OffsetFetchRequest) -> OffsetFetchResponse | None:
     """Return the answer that was given before, if it is still right for whoever may fetch; else None."""
-    before: FetchedBefore | None = body[2].before
-    if before is None or before[0] is not state.image:
+    known: KnownAnswer = body[2]
+    if known.image is not state.image:
         return None
     group_id = body[0][0][0]
     if body[1] and group_id in state.pending_offsets:
         return None
-    rows = state.offsets.get(group_id, NO_OFFSETS).rows_of(before[1])
-    return before[3] if rows is not None and rows == before[2] else None
+    rows = state.offsets.get(group_id, NO_OFFSETS).rows_of(known.topics)
+    return known.answer if rows is not None and rows == known.rows else None
 
 
 def remember(state: ShardState, body: OffsetFetchRequest, answer: OffsetFetchResponse) -> None:
     """Remember an answer that was made in full, unless it says more than the rows that are kept."""
-    body.known.before = None
+    known: KnownAnswer = body.known
+    known.image = known.answer = None
     if len(body.groups) != 1 or answer.groups[0].error_code:
         return
     (group,) = body.groups
@@ -64,7 +59,7 @@ def remember(state: ShardState, body: OffsetFetchRequest, answer: OffsetFetchRes
         return
     rows = state.offsets.get(group.group_id, NO_OFFSETS).rows_of(topics)
     if rows is not None:
-        body.known.before = FetchedBefore(state.image, topics, rows, answer)
+        known.image, known.topics, known.rows, known.answer = state.image, topics, rows, answer
 
 
 def _names(image: MetadataImage, group: OffsetFetchGroup) -> tuple[str, ...] | None:
