@@ -135,8 +135,8 @@ _GROUPS = (
             " :classic behind it: "
             "only Heartbeat."),
     _row("group.heartbeat.lane.after", 0, INT32,
-         "Compiled code answers heartbeats that repeat once a leader had so many within five minutes: less"
-         " processor, 75 MiB of memory; 0: never."),
+         "Compiled code takes heartbeats and commits that repeat once a leader had so many within five"
+         " minutes: less processor, 75 MiB of memory; 0: never."),
     _row("group.heartbeat.lane.linger.ms", 0, 1_000,
          "How long that code lets heartbeats, and rare commits, gather: they are answered that much later."),
     _row("group.heartbeat.budget.per.second", 1, INT32,

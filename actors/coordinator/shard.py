@@ -7,7 +7,7 @@ and `transactions` (O7), and in `split`; each brings its handlers, appliers and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import starmap
 from typing import Any
@@ -23,6 +23,8 @@ from actors.coordinator.ground.state import NO_HOME, Home, ShardState, Whole, no
 from actors.coordinator.kinds import KINDS
 from actors.coordinator.offsets import dying as dying_groups
 from actors.coordinator.offsets import store as offsets_store
+from actors.coordinator.offsets import together as offsets_together
+from actors.coordinator.offsets.together import Steady, Together
 from actors.coordinator.split import place
 from actors.coordinator.split.inside import DROP
 from actors.coordinator.split.seal import let_go
@@ -32,6 +34,7 @@ from actors.ground.features import Features
 from actors.ground.image import NO_NODE, MetadataImage
 from actors.ground.records import TopicPartitions
 from actors.ground.settings import GroupSettings
+from actors.protocol.api_keys import OFFSET_COMMIT
 from actors.protocol.errors import GroupError
 from actors.security.gate import Gate
 
@@ -88,6 +91,15 @@ class CoordinatorShard:
         if (result.work is not None or self.state.is_split) and request.api_key != DROP:
             return place.of_those_here(self.state, result)
         return result
+
+    def commit_together(self, commits: Sequence[Steady], packed: bytes, now_ms: int) -> Together:
+        """Decide commits that came together, as `together` has it. All are left where each has to be looked
+        at."""
+        state = self.state
+        is_plain = not (state.is_closed or state.is_split or state.dying or state.readings)
+        if not is_plain or OFFSET_COMMIT in self._off:
+            return Together([], [], [], list(range(len(commits))))
+        return offsets_together.commit_together(state, commits, packed, now_ms)
 
     def _decided(self, request: Request, now_ms: int) -> Result:
         state = self.state

@@ -120,6 +120,8 @@ LANE_CONNECTIONS_MAX = 20_000
 """How many connections of one leader may have their heartbeats repeated."""
 LANE_HEARTBEATS_MAX = 20_000
 """How many heartbeats of one leader may be repeated: a kilobyte each."""
+LANE_COMMITS_MAX = 20_000
+"""How many layouts of commits of one leader may be taken together: two kilobytes each."""
 HELD_LOOKS_PER_TURN_MAX = 100
 """How many held heartbeats are looked at, or answered, before requests are served again."""
 FRAMES_PER_TURN_MAX = 128

@@ -79,9 +79,9 @@ class GroupSettings(NamedTuple):
     transactional_id_expiration_ms: int = 604_800_000
     producer_id_expiration_ms: int = 86_400_000
     group_heartbeat_lane_after: int = 5_000
-    """A setting of our own: after how many heartbeats that repeat, within five minutes, a leader has compiled
-    code answer them, see `actors.leader.lane.memory`; 0: never. The default is about as many as cost what
-    loading that code costs; it also takes 75 MB."""
+    """A setting of our own: after how many heartbeats and commits that repeat, within five minutes, a leader
+    has compiled code take them, see `actors.leader.lane.memory`; 0: never. The default is about as many as
+    cost what loading that code costs; it also takes 75 MB."""
     group_heartbeat_lane_linger_ms: int = 20
     """A setting of our own: how long heartbeats and commits of calm connections gather until that code
     looks at them, see `actors.leader.lane.epolls`; 0: not at all."""

@@ -19,6 +19,7 @@ from actors.api.in_place import View, answer_in_place
 from actors.catalog.headers import parse_header
 from actors.catalog.screening import screen_entity
 from actors.catalog.table import COORDINATOR_APIS
+from actors.coordinator.offsets.together import is_one_block
 from actors.ground.contract import Token
 from actors.ground.identity import TIER, ClientIdentity
 from actors.ground.tasks import Tasks
@@ -60,8 +61,8 @@ NewLink = Callable[[LinkHandlers], Link]
 
 
 class Payback:
-    """The count of heartbeats that the lane would have answered, and of commits that it would have gathered:
-    it pays after `pays_after` of them."""
+    """The count of heartbeats that the lane would have answered, and of commits that it would have taken or
+    gathered: it pays after `pays_after` of them."""
 
     __slots__ = ("_count", "_pays_after", "_since_ms")
 
@@ -190,8 +191,7 @@ class ClientService:
             if type(known) is KnownCommit:  # a fetch sets no timer
                 if answered is not None:
                     self._host.arm()  # as below
-                if self._linger_ms:
-                    self._committed(connection, known)
+                self._committed(connection, known, frame)
         else:
             try:
                 if is_of_coordinator(frame):
@@ -235,12 +235,15 @@ class ClientService:
         elif self._payback is not None:
             self._look_whether_it_pays(self._payback)
 
-    def _committed(self, connection: Connection, known: KnownCommit) -> None:
-        """Have the lane read a connection that commits now and then, together with others."""
-        if known.spacing_ms(self._host.now_ms()) < RARE_LINGERS * self._linger_ms:
+    def _committed(self, connection: Connection, known: KnownCommit, frame: bytes) -> None:
+        """Have the lane take the commits of a connection together with others', or read it together with
+        others if it commits now and then."""
+        lingers_ms = RARE_LINGERS * self._linger_ms
+        is_rare = lingers_ms and known.spacing_ms(self._host.now_ms()) >= lingers_ms
+        if not is_rare and not is_one_block(known.decided):
             return
         if self.lane is not None:
-            self.lane.commits(connection)
+            self.lane.commits(connection, known, frame)
         elif self._payback is not None:
             self._look_whether_it_pays(self._payback)
 
@@ -346,6 +349,8 @@ class ClientService:
             self.held.end_all(HoldEnd.NEWS)
             self._forget_heartbeats()
         self._review_channels()
+        if self.lane is not None:
+            self.lane.forget_commits()
         for connection in self.table.connections():
             connection.known = None  # else idle ones would keep old images alive
         self._host.learn_nodes(self._known.nodes)

@@ -111,6 +111,12 @@ class KnownCommit(Known):
         request: Request = new_tuple(Request, (token, *asked[:4], body, *asked[4:]))
         return request
 
+    def answer(self, correlation_id: bytes) -> bytes | None:
+        """Return the packed answer that says that all is well; None if none was given yet."""
+        if not self._answer_behind:
+            return None
+        return self._answer_before + correlation_id + self._answer_behind
+
     def pack(self, response: OffsetCommitResponse, correlation_id: bytes) -> bytes:
         """Return the packed answer, and count it. It is remembered if it is the one that says that all is
         well."""

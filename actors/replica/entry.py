@@ -4,15 +4,30 @@ becomes NamedTuples again."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from actors.ground.contract import Key, Push, Reply, Value, new_tuple
+from actors.replica.neighbours import DecidedTogether
+
+
+class Batch(Protocol):
+    """Requests that were decided together, and are answered together."""
+
+    @property
+    def owed(self) -> int:
+        """Return how many of them wait."""
+
+    def committed(self) -> None:
+        """Answer them: what was decided is committed."""
+
+    def refused(self) -> None:
+        """Refuse them: this replica leads no more."""
 
 
 class Entry:
     """What is or will be one uncommitted entry: its bytes, what to undo, whom to answer."""
 
-    __slots__ = ("groups", "index", "packed", "replies", "size_bytes", "undo")
+    __slots__ = ("batches", "groups", "index", "packed", "replies", "size_bytes", "undo")
 
     def __init__(self, header: bytes) -> None:
         self.index = 0
@@ -22,6 +37,16 @@ class Entry:
         self.undo: list[tuple[Key, Value | None]] = []
         self.replies: list[Reply | Push] = []
         self.groups: set[Any] = set()
+        self.batches: tuple[Batch, ...] = ()
+        """The batches of requests that wait for it."""
+
+    def take(self, decided: DecidedTogether, batch: Batch) -> None:
+        """Take what was decided together, and is applied."""
+        self.packed += decided.records
+        self.size_bytes += sum(map(len, decided.records))
+        self.undo += decided.undo
+        self.groups.update(decided.groups)
+        self.batches = (*self.batches, batch)
 
 
 def array_header_bytes(length: int) -> int:

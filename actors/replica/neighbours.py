@@ -58,6 +58,19 @@ class NothingRepeats:
         return
 
 
+class DecidedTogether(Protocol):
+    """What was decided of several requests at once, and is applied: `coordinator.offsets.together`."""
+
+    @property
+    def records(self) -> list[bytes]: ...
+    @property
+    def undo(self) -> list[tuple[Key, Value | None]]: ...
+    @property
+    def groups(self) -> list[str]: ...
+    @property
+    def left(self) -> list[int]: ...
+
+
 class Feed(Protocol):
     """What is told what a serving replica commits."""
 

@@ -27,10 +27,10 @@ from actors.ground.features import GROUPD_VERSION
 from actors.ground.image import MetadataImage
 from actors.ground.limits import RAFT_BATCH_BYTES_MAX, RAFT_ENTRY_BYTES_MAX, RAFT_PENDING_BYTES_MAX
 from actors.ground.snapshot_build import SnapshotBuild, Spread
-from actors.replica.entry import Entry, RecordType, array_header_bytes, layouts_of, typed
+from actors.replica.entry import Batch, Entry, RecordType, array_header_bytes, layouts_of, typed
 from actors.replica.log_level import LogLevel
 from actors.replica.long_works import LongWorks
-from actors.replica.neighbours import Feed, Log, NothingRepeats, Repeats, Watcher
+from actors.replica.neighbours import DecidedTogether, Feed, Log, NothingRepeats, Repeats, Watcher
 from storage.raft.errors import Busy, NotLeader
 
 ENTRIES_IN_FLIGHT_MAX = 2
@@ -135,6 +135,18 @@ class Replica:
         self._take(result)
         return None
 
+    def take_together(self, decide: Callable[[], DecidedTogether], batch: Batch) -> list[int] | None:
+        """Take what `decide` decides and applies, records of offsets alone, and tell `batch` what becomes of
+        it. Return which requests are left to be submitted; None: all are."""
+        if not self.serving or self._is_full:
+            return None
+        decided = decide()
+        if decided.undo:
+            (entry := self._growing()).take(decided, batch)
+            self._dirty.update(dict.fromkeys(decided.groups, entry))
+            self._note(decided.undo)
+        return decided.left
+
     def tell(self, request: Request, now_ms: int) -> None:
         """Decide what comes in and nobody waits for an answer to: a consumer's own answer, or that its
         connection has gone. It is dropped where requests would be refused."""
@@ -213,7 +225,7 @@ class Replica:
     @property
     def owed(self) -> int:
         """Return how many requests still wait for their answer."""
-        return len(self._open)
+        return len(self._open) + sum(each.owed for entry in self._uncommitted for each in entry.batches)
 
     def on_metadata(self, image: MetadataImage, now_ms: int) -> None:
         if self._image is not None and image.version < self._image.version:
@@ -335,6 +347,7 @@ class Replica:
         self._works.clear()
         for feed in self.feeds:
             feed.end()
+        batches = [batch for entry in self._uncommitted for batch in entry.batches]
         for entry in reversed(self._uncommitted):
             self._write(reversed(entry.undo))
         self._uncommitted.clear()
@@ -346,6 +359,8 @@ class Replica:
         self.shard.on_resigned()
         for token, request in owed.items():
             self._release(token, self.shard.refusal(request, ErrorCode.not_coordinator))
+        for batch in batches:
+            batch.refused()
         if self.watcher is not None:
             self.watcher.refuse_all()
 
@@ -357,12 +372,14 @@ class Replica:
         apply = self.shard.apply
         replaced = [(key, apply(key, value)) for key, value in records]
         self.repeats.written(replaced)
-        for build in (self._build, self._copy, *self._fed):
-            if build is not None and build.is_walking:
-                for key, value in replaced:
-                    for single in self.shard.singles(key, value):
-                        build.note(*single)
+        self._note(replaced)
         return replaced
+
+    def _note(self, replaced: list[tuple[Key, Value | None]]) -> None:
+        for build in filter(None, (self._build, self._copy, *self._fed)):
+            for key, value in replaced if build.is_walking else ():
+                for single in self.shard.singles(key, value):
+                    build.note(*single)
 
     def _take(self, result: Result) -> None:
         """Carry out a Result: apply and batch its records, park or release its replies, begin its work."""
@@ -380,9 +397,7 @@ class Replica:
     def _decide(self, records: Sequence[Record]) -> None:
         """Apply the records of one Result, and add all of them to one entry."""
         pack = self._packer.pack
-        entry = self._uncommitted[-1] if len(self._uncommitted) > self._in_flight else None
-        if entry is None or entry.size_bytes > RAFT_BATCH_BYTES_MAX:
-            entry = self._new_entry()
+        entry = self._growing()
         if len(records) <= PACKED_AT_ONCE_MAX:
             # An array of records is a header and the records one behind the other.
             command = pack(records)[array_header_bytes(len(records)) :]
@@ -407,6 +422,10 @@ class Replica:
                 group_id = key[1]
                 entry.groups.add(group_id)
                 self._dirty[group_id] = entry
+
+    def _growing(self) -> Entry:
+        entry = self._uncommitted[-1] if len(self._uncommitted) > self._in_flight else None
+        return self._new_entry() if entry is None or entry.size_bytes > RAFT_BATCH_BYTES_MAX else entry
 
     def _new_entry(self) -> Entry:
         assert self.log is not None
@@ -452,6 +471,8 @@ class Replica:
             if self._dirty.get(group_id) is entry:
                 del self._dirty[group_id]
         self._works.give(entry.replies, self._send)
+        for batch in entry.batches:
+            batch.committed()
 
     def _release_leaseless(self) -> None:
         assert self.log is not None

@@ -1,13 +1,14 @@
-"""CPU of a heartbeat with the lane and without: `python -m bench.tier.lane`.
+"""CPU of a heartbeat, and of a commit, with the lane and without: `python -m bench.tier.lane`.
 
 Two tiers of one node stand side by side, which differ in `group.heartbeat.lane.after` alone, and take the
 same loads in turns:
 
 * classic, consumer: 200 connections with one member and one heartbeat outstanding each;
 * shared: 8 connections of software whose heartbeats may be held, with 25 classic members each;
-* held: 600 such connections with one classic member each, every 3 seconds.
+* held: 600 such connections with one classic member each, every 3 seconds;
+* commits: 200 connections with one classic member and one OffsetCommit of 10 outstanding each.
 
-CPU is user + system time of all actors of the tier, by the heartbeats that were answered; the load
+CPU is user + system time of all actors of the tier, by the requests that were answered; the load
 generator's is not in it. It says something only beside the other tier's of the same run.
 """
 
@@ -32,6 +33,8 @@ from cluster.wire import Wire, request_frame
 MEMBERS: Final = 200
 HELD_MEMBERS, HELD_SPACING_S = 600, 3.0
 TOPIC: Final = "lane"
+COMMITTED: Final = "lane-commits"
+COMMITTED_PARTITIONS: Final = 10
 CONSUMER_JOIN_S: Final = 30.0
 JOINS_AT_ONCE: Final = 20
 LOADING_S: Final = 20.0
@@ -120,13 +123,30 @@ async def _held(tier: Tier) -> list[Target]:
     return [_target([member], (JAVA,)) for member in members]
 
 
+async def _committers(tier: Tier) -> list[Target]:
+    await _create(tier.port, COMMITTED, COMMITTED_PARTITIONS)
+    members = await settle_groups(tier, "commits", MEMBERS // 5, 5)
+    return [
+        Target(
+            *(member.host, member.port, "offset_commit", 8),
+            [member.commit_frame(COMMITTED, COMMITTED_PARTITIONS, load.RISES)],
+        ).risen
+        for member in members
+    ]
+
+
+async def _create(port: int, name: str, partitions: int) -> None:
+    wire = await Wire.connect("127.0.0.1", port)
+    alone = {"replication_factor": 1, "assignments": [], "configs": []}
+    topic = {"name": name, "num_partitions": partitions, **alone}
+    await wire.call("create_topics", 7, topics=[topic], timeout=5_000, validate_only=False)
+    await wire.close()
+
+
 async def _consumers(tier: Tier) -> list[Target]:
     """Make groups of one KIP-848 member each; return their steady heartbeats."""
     port = tier.port
-    wire = await Wire.connect("127.0.0.1", port)
-    topic = {"name": TOPIC, "num_partitions": 4, "replication_factor": 1, "assignments": [], "configs": []}
-    await wire.call("create_topics", 7, topics=[topic], timeout=5_000, validate_only=False)
-    await wire.close()
+    await _create(port, TOPIC, 4)
     targets: list[Target] = []
     for first in range(0, MEMBERS, JOINS_AT_ONCE):
         async with asyncio.timeout(CONSUMER_JOIN_S):
@@ -155,6 +175,7 @@ CASES: Final = (
     Case("consumer", _consumers, 2.0, None),
     Case("shared", _shared, 2.0, None),
     Case("held", _held, 4 * HELD_SPACING_S, HELD_MEMBERS / HELD_SPACING_S),
+    Case("commits", _committers, 2.0, None),
 )
 
 

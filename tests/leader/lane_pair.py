@@ -21,9 +21,10 @@ import pytest
 
 from actors.ground.acl import Acl, Operation, PatternType, Permission, ResourceType
 from actors.ground.contract import Request
-from actors.ground.features import CLIENT_ASSIGNORS_LEVEL, GROUPD_VERSION, Features
+from actors.ground.features import GROUPD_VERSION, Features
 from actors.ground.identity import ClientIdentity
 from actors.ground.image import MetadataImage, TopicImage
+from actors.ground.release import LEVEL_MAX
 from actors.ground.settings import GroupSettings
 from actors.ground.spec import BrokerSettings, NodeSpec, TierSpec, copies
 from actors.leader.lane.compiled import Repeat, compile_repeat
@@ -55,7 +56,7 @@ LINGER_MS = 20
 ROUNDS = 8
 """How many iterations of the loop bring every byte to where it goes."""
 TOPIC = TopicImage(b"orders".rjust(16, b"-"), "orders", (0,) * 4)
-LEVELS = Features(1, ((GROUPD_VERSION, CLIENT_ASSIGNORS_LEVEL),))
+LEVELS = Features(1, ((GROUPD_VERSION, LEVEL_MAX),))
 ALLOWED = (
     Acl(
         *(ResourceType.GROUP, "*", PatternType.LITERAL, "User:ANONYMOUS", "*"),
@@ -130,6 +131,8 @@ class _Link:
 class Server:
     def __init__(self, data_dir: Path, *, lane_after: int) -> None:
         self.now_ms = EPOCH_MS
+        self.is_stalled = False
+        """Whether nothing of what is proposed is committed."""
         ids = itertools.count(1)
         groups = GroupSettings(
             group_initial_rebalance_delay_ms=0,
@@ -185,7 +188,10 @@ class Server:
             self.lane.end_holds()
         if self.replica.serving:
             self.replica.run_timers(self.now_ms)
-            commit(self.replica)
+            if self.is_stalled:
+                self.replica.flush()
+            else:
+                commit(self.replica)
 
 
 class Client:

@@ -5,14 +5,25 @@ from __future__ import annotations
 import asyncio
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
 
-from tests.leader.lane_pair import ALLOWED, JAVA, ClassicMember, Client, ConsumerMember, Member, Pair
+from actors.protocol.api_keys import OFFSET_COMMIT
+from tests.leader.lane_pair import (
+    ALLOWED,
+    JAVA,
+    ClassicMember,
+    Client,
+    ConsumerMember,
+    Member,
+    Pair,
+    Server,
+)
 
 SEEDS = 3
-STEPS = 150
+STEPS = 200
 
 
 class Mess:
@@ -33,6 +44,7 @@ class Mess:
         self.members += [
             ConsumerMember(pair, "shared", f"s{number}", shared[number % 2]) for number in range(6)
         ]
+        self.offset = 0
         self.frames: dict[Member, list[bytes]] = {}
 
     async def begin(self) -> None:
@@ -45,9 +57,9 @@ class Mess:
             (
                 *(self.beat, self.spoil, self.pieces, self.several, self.commit, self.rejoin, self.leave),
                 *(self.hang_up, self.wait, self.silence, self.image, self.acls, self.lease, self.fall),
-                self.day,
+                *(self.day, self.progress, self.stall),
             ),
-            (60, 3, 4, 4, 12, 2, 1, 2, 12, 1, 1, 1, 2, 1, 12),
+            (60, 3, 4, 4, 12, 2, 1, 2, 12, 1, 1, 1, 2, 1, 12, 20, 8),
         )[0]
         await happens(member)
         for each in self.members:
@@ -122,6 +134,85 @@ class Mess:
         )
         await self.send(member, frame + member.beat_frame() * self.chance.randint(0, 1))
 
+    def progress_frame(self, member: Member) -> bytes:
+        """Return a commit of several partitions, like most that the member sends, with higher offsets but for
+        some."""
+        epoch = member.generation if isinstance(member, ClassicMember) else member.epoch
+        self.offset += self.chance.choice((1, 1, 1, 1, 1, 0, -3))
+        texts = ("",) * 40 + ("here",)
+        partitions = [
+            {
+                "partition_index": partition,
+                "committed_offset": self.offset,
+                "committed_leader_epoch": self.chance.choice((-1, 4)),
+                "committed_metadata": self.chance.choice(texts),
+            }
+            for partition in range(self.chance.choice((3, 3, 3, 3, 3, 3, 3, 1)))
+        ]
+        return member.frame(
+            "offset_commit",
+            9,
+            group_id=member.group_id,
+            generation_id_or_member_epoch=epoch,
+            member_id=member.member_id,
+            group_instance_id=None,
+            topics=[{"name": "orders", "partitions": partitions}],
+        )
+
+    def several_groups(self) -> list[Member]:
+        """Return some members of different groups, on different connections: in which order others come is
+        open."""
+        found: list[Member] = []
+        for each in self.chance.sample(self.members, self.chance.randint(1, 8)):
+            if all(each.group_id != other.group_id and each.client is not other.client for other in found):
+                found.append(each)
+        return found
+
+    async def progress(self, member: Member) -> None:
+        """Let several commit at once, again and again."""
+        several = self.several_groups()
+        for _ in range(self.chance.randint(3, 8)):
+            for each in several:
+                each.client.send(self.progress_frame(each))
+            await self.pair.settle()
+            for each in several:
+                each.client.take()
+        await self.odd_progress(member)
+
+    async def odd_progress(self, member: Member) -> None:
+        """Send a commit that is not like the others, or not alone."""
+        frame = bytearray(self.progress_frame(member))
+        kind = self.chance.randrange(6)
+        if kind == 0:
+            frame[self.chance.randrange(len(frame))] ^= 1 << self.chance.randrange(8)
+        elif kind == 1:
+            frame += self.progress_frame(member)
+        elif kind == 2:
+            frame += member.beat_frame()
+        elif kind == 3:
+            frame = bytearray(member.beat_frame()) + frame
+        elif kind == 4:
+            cut = self.chance.randrange(len(frame))
+            await self.send(member, bytes(frame[:cut]))
+            del frame[:cut]
+        await self.send(member, bytes(frame))
+
+    async def stall(self, member: Member) -> None:
+        """Let members commit, and more happen, while nothing is committed to the log."""
+        for server in self.pair.servers:
+            server.is_stalled = True
+        several = self.several_groups()
+        for each in several:
+            each.client.send(self.progress_frame(each))
+        await self.pair.settle()
+        happens = self.chance.choice((self.beat, self.hang_up, self.image, self.fall, self.odd_progress))
+        for each in (*several, member):
+            if self.chance.random() < 0.4 and not each.client.is_closed:
+                await happens(each)
+        for server in self.pair.servers:
+            server.is_stalled = False
+        await self.pair.settle()
+
     async def rejoin(self, member: Member) -> None:
         if self.pair.servers[0].replica.serving and self.pair.servers[0].log.leased:
             self.reconnect(member.client)
@@ -178,6 +269,15 @@ class Mess:
         await self.pair.settle()
 
 
+def committed(server: Server) -> Any:
+    """Return what a server has of offsets, and what it tells of commits."""
+    state = server.replica.shard.state  # type: ignore[attr-defined]
+    offsets = {group_id: dict(each.pairs()) for group_id, each in state.offsets.items()}
+    tallies = {group_id: list(tally) for group_id, tally in state.commit_tallies.items()}
+    counted = server.partition._server.counts.of(OFFSET_COMMIT)
+    return offsets, tallies, dict(state.offset_counts), counted.fine
+
+
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_whatever_happens_both_answer_alike(seed: int, tmp_path: Path) -> None:
     async def story() -> None:
@@ -188,8 +288,11 @@ def test_whatever_happens_both_answer_alike(seed: int, tmp_path: Path) -> None:
             await mess.begin()
             for _ in range(STEPS):
                 await mess.step()
+                first, second = (committed(server) for server in pair.servers)
+                assert first == second, "with the lane, without it"
             assert pair.lane.answered > 5, "the lane took part"
             assert pair.lane.held > 5
+            assert pair.lane.taken > 5
         finally:
             await pair.stop()
 

@@ -65,10 +65,10 @@ def count_calls(pair: Pair) -> list[int]:
     assert repeat is not None
 
     def counted(*arguments: Any) -> None:
-        repeat(*arguments)
+        repeat.look(*arguments)
         calls.append(int(arguments[0][CLASSIC]))
 
-    lane._repeat = counted
+    lane._repeat = repeat._replace(look=counted)
     return calls
 
 

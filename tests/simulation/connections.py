@@ -17,6 +17,7 @@ from tests.simulation.asked import Asked
 from tests.simulation.known_commits import KnownCommits
 from tests.simulation.lane import Lane
 from tests.simulation.parts import Process
+from tests.simulation.taken_commits import TakenCommits
 
 HELD_CLIENTS = ("classic-*", "consumer-*")
 SPACING_MS_MIN = 50
@@ -32,6 +33,7 @@ class Connections:
         """What holds the heartbeats of each client; it is None for a client whose heartbeats are not held."""
         self.lane: Lane | None = None
         self._known: KnownCommits | None = None
+        self._taken: TakenCommits | None = None
         self._owed: dict[int, Holding] = {}
         """The holding of each heartbeat whose answer comes later, by its token."""
         self._waiting: dict[int, tuple[str, str]] = {}
@@ -40,7 +42,8 @@ class Connections:
     def watch(self, replica: Any) -> None:
         """Begin to hold and to repeat heartbeats of this replica's clients."""
         process = self._process
-        self._known = KnownCommits(process, replica)
+        self._known = known = KnownCommits(process, replica)
+        self._taken = TakenCommits(process, replica, known.decided, self._leave, self._give)
         self._held = HeldHeartbeats(
             replica, self._give, process.now_ms, HELD_CLIENTS, spacing_ms_min=SPACING_MS_MIN
         )
@@ -56,7 +59,13 @@ class Connections:
             request = self._known.recognised(request)
         holding = self._holding(client)
         connection = self._connection(client, holding)
-        if self.lane is not None and all(owed != connection for owed, _ in self._waiting.values()):
+        is_free = all(owed != connection for owed, _ in self._waiting.values())
+        if is_free and self._taken is not None and self._taken.takes(request):
+            if holding is not None and self._held is not None:
+                self._held.end(holding, HoldEnd.REQUEST)
+            self._waiting[request.token] = connection, client
+            return None
+        if self.lane is not None and is_free:
             is_taken, body = self.lane.submit(client, connection, request)
             if is_taken:
                 if body is None and holding is not None:
@@ -87,6 +96,12 @@ class Connections:
         if body is not None:
             del self._owed[request.token]
         return body
+
+    def _leave(self, request: Request) -> None:
+        """Have the replica decide a commit that the lane has left."""
+        body = self._process.machine.submit(request, self._process.now_ms())
+        if body is not None:
+            self._give(request.token, body)
 
     def closed(self, asked: Asked) -> None:
         """Forget the closed connection of this request. One that the client has opened since stays: a process

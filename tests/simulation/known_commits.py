@@ -47,15 +47,16 @@ class KnownCommits:
         if not self._replica.serving:
             return
         before = known.body.known.decided
-        expected = self._decided(unknown)
-        found = self._decided(known)
+        expected = self.decided(unknown)
+        found = self.decided(known)
         known.body.known.decided = before
         if found != expected:
             raise Violation(
                 f"known commits: {self._process.name} decides {found} of {known}, and unknown {expected}"
             )
 
-    def _decided(self, request: Request) -> Any:
+    def decided(self, request: Request) -> Any:
+        """Decide a request, and leave no trace of that. Return records, replies and events."""
         shard = self._replica.shard
         counts, tallies = dict(shard.state.offset_counts), shard.state.commit_tallies
         shard.state.commit_tallies = {group_id: list(tally) for group_id, tally in tallies.items()}

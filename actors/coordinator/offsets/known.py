@@ -59,7 +59,7 @@ def again(state: ShardState, request: Request, now_ms: int) -> Result | None:
         check_commit(state, request, now_ms)
     else:
         try:
-            check_commit(state, _by_name(request, body, decided), now_ms)
+            check_commit(state, by_name(request, body, decided), now_ms)
         except GroupError:
             return None  # each partition has an error of its own
     return made(state, request, decided, now_ms)
@@ -85,7 +85,7 @@ def made(state: ShardState, request: Request, decided: DecidedBefore, now_ms: in
     return result
 
 
-def _by_name(request: Request, body: OffsetCommitRequest, decided: DecidedBefore) -> Request:
+def by_name(request: Request, body: OffsetCommitRequest, decided: DecidedBefore) -> Request:
     """Return a request of version 10 with the names of its topics."""
     topics = tuple((key[2], rows) for (key, _), (_, rows) in zip(decided.topics, body.topics, strict=True))
     return request._replace(body=body._replace(topics=topics, topic_ids=None))

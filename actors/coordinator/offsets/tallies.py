@@ -15,7 +15,7 @@ from typing import Any
 from actors.coordinator.ground.alone_offsets import offset_of
 from actors.coordinator.ground.group_offsets import GroupOffsets
 from actors.coordinator.ground.state import ShardState
-from actors.coordinator.ground.volatile import FoundBefore
+from actors.coordinator.ground.volatile import FoundBefore, Tally
 from actors.coordinator.told.events import CommitRegressed, Commits
 from actors.ground.contract import Record, new_tuple
 from actors.ground.records import OFFSET_COMMIT, OFFSET_ROWS, OffsetCommitValue, OffsetRows
@@ -29,17 +29,23 @@ _NONE: list[CommitRegressed] = []
 """The empty list for a commit in which no offset goes back, as nearly all are; nobody may change it."""
 
 
-def count(
-    state: ShardState, body: OffsetCommitRequest, records: Sequence[Record], offsets: int, now_ms: int
-) -> list[CommitRegressed]:
-    """Count a commit before its records are applied. Returns what it takes back."""
-    group_id = body.group_id
+def counted(state: ShardState, group_id: str, offsets: int, now_ms: int) -> Tally:
+    """Count a commit of so many offsets. Return its group's tally."""
     tally = state.commit_tallies.get(group_id)
     if tally is None:
         tally = state.commit_tallies[group_id] = [now_ms, now_ms, 0, 0, 0]
     tally[1] = now_ms
     tally[2] += 1
     tally[3] += offsets
+    return tally
+
+
+def count(
+    state: ShardState, body: OffsetCommitRequest, records: Sequence[Record], offsets: int, now_ms: int
+) -> list[CommitRegressed]:
+    """Count a commit before its records are applied. Returns what it takes back."""
+    group_id = body.group_id
+    tally = counted(state, group_id, offsets, now_ms)
     committed = state.offsets.get(group_id)
     if committed is None:
         return _NONE

@@ -1,8 +1,9 @@
-"""The compiled function of the lane: it reads sockets, compares bytes, and answers what is a repetition.
+"""The compiled functions of the lane: one reads sockets, compares bytes, and answers what is a repetition or
+takes what is a known commit; the other answers commits.
 
-It is numba's, and calls libc itself: the functions down to `repeat` are only its text, in which the names of
-`_libc` stand for libc's functions. A process of its own compiles it (some 10 s of a processor), once in an
-installation; replicas load it from numba's on-disk cache.
+They are numba's, and call libc themselves: the functions down to `answer` are only their text, in which the
+names of `_libc` stand for libc's functions. A process of its own compiles them (some 15 s of a processor),
+once in an installation; replicas load them from numba's on-disk cache.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import platform
 import zlib
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from actors.leader.lane.memory import (
     ANSWER_BYTES,
@@ -48,27 +49,52 @@ READ_BYTES: Final = 256 * 1024
 """How much one call reads in all: what is not answered lies there until Python has taken it."""
 READ_BYTES_MIN: Final = 8 * 1024
 """The least room that a socket is read into; with less, it is left for the next call."""
-QUIET, SPOKE, HOLDS, UNTIL_MS, DESCRIPTOR, IN_A_ROW, GIVEN_MS = range(7)
+QUIET, SPOKE, HOLDS, UNTIL_MS, DESCRIPTOR, IN_A_ROW, GIVEN_MS, COMMITS, OWES = range(9)
 """The rows of what is known of each seat, which is a connection: whether Python owes it nothing; whether it
 was heard since the last sweep; the place whose answer is held (-1: none), and until when (0: none is); its
 socket's descriptor; how many calm requests came since any other did, up to CALM_AFTER; when bytes of it were
-given to Python last."""
-SEAT_FACTS: Final = 7
+given to Python last; the first layout of its commits (-1: none is known); the ticket of the batch in which
+its commit waits (0: none does)."""
+SEAT_FACTS: Final = 9
 WHO, BEGIN, SIZE, SENT, PLACE = range(5)
 """The columns of what is given to Python: whose seat it is, where its bytes begin, how many there are (0:
 none, the socket has ended; LEASELESS), and how many bytes of which place's answer the socket took (-1: all,
 or there was no answer)."""
 LEASELESS: Final = -1
 """A size: a hold is over, and no lease allows to answer."""
-LIVELY, CALM, NOW_MS, DUE_MS, LEASE_UNTIL_NS, CALM_MS = range(6)
+LIVELY, CALM, NOW_MS, DUE_MS, LEASE_UNTIL_NS, CALM_MS, TICKET = range(7)
 """What one call is told: the epolls of the lively and of the calm sockets, the time, up to when holds are
-over (0: not now), when the lease ends on the monotonic clock, and from which spacing on a member is calm
-(NEVER: nobody is)."""
-CLASSIC, CONSUMER, BEGAN, OVER, BY_REQUEST, NEXT_MS, GIVEN, CALM_READY = range(6, 14)
+over (0: not now), when the lease ends on the monotonic clock, from which spacing on a member is calm
+(NEVER: nobody is), and the ticket of the commits that it takes (0: it is to take none)."""
+CLASSIC, CONSUMER, BEGAN, OVER, BY_REQUEST, NEXT_MS, GIVEN, CALM_READY = range(7, 15)
 """What it tells: how many heartbeats of each API it has answered, how many holds have begun, were over, or
 ended by a request, when the next one is over, how many rows Python gets, and how many calm sockets had
 something."""
-NUMBERS: Final = 14
+TAKEN, RECORD_BYTES, ANSWERS_BYTES = range(15, 18)
+"""The same: how many commits it has taken, how long their records are, and how long their answers."""
+NUMBERS: Final = 18
+LAYOUT_BYTES_MAX: Final = 512
+"""The longest request, record and answer of a layout: a commit of 20 partitions or more is Python's."""
+ROWS_OF_LAYOUT_MAX: Final = 32
+RECORDS_BYTES: Final = ROWS_MAX * LAYOUT_BYTES_MAX
+WIRE_ROW_BYTES: Final = 18
+"""A partition in a commit without metadata: `actors.protocol.commit_layout`."""
+ROW_BYTES: Final = 16
+"""A partition in a record: `actors.protocol.offset_rows`."""
+REQUEST, MASK, RECORD, ANSWER = range(4)
+"""The bytes of a layout: the request with its length, which of its bits are always the same, the record and
+the answer with anything where numbers change."""
+L_SIZE, L_ROWS, L_ROWS_AT, L_RECORD, L_RECORD_ROWS_AT, L_RECORD_NOW_AT, L_ANSWER, L_COLUMN, L_NEXT = range(9)
+"""The columns of what is known of each layout: how long requests are, how many rows they have and where the
+first one begins; how long records are, and where rows and time stand; how long answers are; the column that
+has the offsets that were committed last; the seat's next layout (-1: none)."""
+LAYOUT_FACTS: Final = 9
+T_SEAT, T_LAYOUT, T_BEGIN, T_SIZE, T_ANSWER, T_ANSWER_SIZE = range(6)
+"""The columns of the commits that were taken: whose seat, of which layout, where in the room the request
+stands and how long it is, where among the answers its answer stands and how long that is."""
+TAKEN_FACTS: Final = 6
+ANSWERED, LEFT, TOOK = range(3)
+"""What `serve` has made of a socket's bytes: answered all, left some to Python, or taken a commit."""
 NEVER: Final = 2**62
 BUCKET: Final = 8
 """How many repetitions may have the same place in the index."""
@@ -77,7 +103,13 @@ DONT_WAIT, NO_SIGNAL, MONOTONIC = 0x40, 0x4000, 1
 ADD, REMOVE, READABLE = 1, 2, 0x2001
 """Linux's EPOLL_CTL_ADD and EPOLL_CTL_DEL, and EPOLLIN with EPOLLRDHUP."""
 
-Repeat = Callable[..., None]
+
+class Repeat(NamedTuple):
+    """The compiled functions."""
+
+    look: Callable[..., None]
+    answer: Callable[..., int]
+
 
 epoll_wait: Any = None
 epoll_ctl: Any = None
@@ -174,6 +206,83 @@ def end_holds(numbers: Any, seats: Any, facts: Any, frames: Any, others: Any) ->
     return given
 
 
+def is_of(layout: Any, known: Any, room: Any, begin: int, size: int) -> bool:
+    """Return whether a request is of a layout: every byte that is always the same is the same."""
+    if layout[L_SIZE] != size:
+        return False
+    differs = 0
+    for at in range(size):
+        differs |= (room[begin + at] ^ known[REQUEST, at]) & known[MASK, at]
+    return differs == 0
+
+
+def offset_at(room: Any, at: int) -> int:
+    offset = 0
+    for byte in range(8):
+        offset = offset << 8 | int(room[at + byte])
+    return offset
+
+
+def goes_on(layout: Any, column: Any, room: Any, begin: int) -> bool:
+    """Return whether no offset of a request is lower than the one before, or below zero."""
+    for row in range(layout[L_ROWS]):
+        offset = offset_at(room, begin + layout[L_ROWS_AT] + WIRE_ROW_BYTES * row + 4)
+        if offset < 0 or offset < column[row]:
+            return False
+    return True
+
+
+def write_record(numbers: Any, layout: Any, known: Any, column: Any, room: Any, begin: int, to: Any) -> None:
+    """Write the record of a commit behind the others, and note its offsets."""
+    out, size, now_ms = numbers[RECORD_BYTES], layout[L_RECORD], numbers[NOW_MS]
+    to[out : out + size] = known[RECORD, :size]
+    for row in range(layout[L_ROWS]):
+        read_at = begin + layout[L_ROWS_AT] + WIRE_ROW_BYTES * row
+        write_at = out + layout[L_RECORD_ROWS_AT] + ROW_BYTES * row
+        to[write_at : write_at + ROW_BYTES] = room[read_at : read_at + ROW_BYTES]
+        column[row] = offset_at(room, read_at + 4)
+    for byte in range(8):
+        to[out + layout[L_RECORD_NOW_AT] + byte] = now_ms >> 8 * (7 - byte) & 0xFF
+    numbers[RECORD_BYTES] += size
+
+
+def take(
+    numbers: Any,
+    row: Any,
+    seats: Any,
+    layouts: Any,
+    known: Any,
+    columns: Any,
+    room: Any,
+    taken: Any,
+    records: Any,
+    answers: Any,
+) -> bool:
+    """Take the commit that is all that is left of the bytes of `row`. Return False if it is none of a layout
+    of the seat, or one of its offsets goes back."""
+    seat, begin, size, count = row[WHO], row[BEGIN], row[SIZE], numbers[TAKEN]
+    number = seats[COMMITS, seat]
+    while number >= 0 and not is_of(layouts[number], known[number], room, begin, size):
+        number = layouts[number, L_NEXT]
+    if number < 0 or numbers[TICKET] == 0 or count == len(taken):
+        return False
+    layout = layouts[number]
+    column = columns[layout[L_COLUMN]]
+    if not goes_on(layout, column, room, begin):
+        return False
+    write_record(numbers, layout, known[number], column, room, begin, records)
+    to, answer_size = numbers[ANSWERS_BYTES], layout[L_ANSWER]
+    answers[to : to + answer_size] = known[number, ANSWER, :answer_size]
+    answers[to + 4 : to + 8] = room[begin + 8 : begin + 12]  # the correlation id
+    numbers[ANSWERS_BYTES] += answer_size
+    one = taken[count]
+    one[T_SEAT], one[T_LAYOUT], one[T_BEGIN], one[T_SIZE] = seat, number, begin, size
+    one[T_ANSWER], one[T_ANSWER_SIZE] = to, answer_size
+    seats[QUIET, seat], seats[SPOKE, seat], seats[OWES, seat] = 0, 1, numbers[TICKET]
+    numbers[TAKEN] += 1
+    return True
+
+
 def serve(
     numbers: Any,
     row: Any,
@@ -184,9 +293,15 @@ def serve(
     table: Any,
     room: Any,
     clock: Any,
-) -> bool:
-    """Answer the repetitions with which the bytes of `row` begin, or hold their answers. Return whether all
-    bytes were; otherwise the row says what is left."""
+    layouts: Any,
+    known: Any,
+    columns: Any,
+    taken: Any,
+    records: Any,
+    answers: Any,
+) -> int:
+    """Answer the repetitions with which the bytes of `row` begin, or hold their answers, and take a commit
+    behind them. Return what became of them; if some are LEFT, the row says which."""
     seat, begin, end = row[WHO], row[BEGIN], row[BEGIN] + row[SIZE]
     while begin < end and seats[QUIET, seat] and is_leased(numbers[LEASE_UNTIL_NS], clock):
         place = seats[HOLDS, seat]
@@ -198,6 +313,9 @@ def serve(
                 break
         place = find(room, begin, end, seat, facts, frames, index, table)
         if place < 0:
+            row[BEGIN], row[SIZE] = begin, end - begin
+            if take(numbers, row, seats, layouts, known, columns, room, taken, records, answers):
+                return TOOK
             break
         fact, now_ms = facts[place], numbers[NOW_MS]
         spacing_ms = now_ms - fact[CAME_MS]
@@ -219,7 +337,7 @@ def serve(
             row[SENT], row[PLACE] = sent, place
             break
     row[BEGIN], row[SIZE] = begin, end - begin
-    return bool(begin == end and row[SENT] < 0)
+    return ANSWERED if begin == end and row[SENT] < 0 else LEFT
 
 
 def note_given(numbers: Any, row: Any, seats: Any, room: Any) -> None:
@@ -241,25 +359,21 @@ def move(numbers: Any, seat: int, seats: Any, events: Any, was_calm: bool) -> No
     epoll_ctl(numbers[LIVELY if was_calm else CALM], ADD, descriptor, event.ctypes.data)
 
 
+# fmt: off
 def repeat(
-    numbers: Any,
-    events: Any,
-    seats_of: Any,
-    seats: Any,
-    facts: Any,
-    frames: Any,
-    index: Any,
-    table: Any,
-    room: Any,
-    others: Any,
+    numbers: Any, events: Any, seats_of: Any, seats: Any, facts: Any, frames: Any, index: Any, table: Any,
+    room: Any, others: Any, layouts: Any, known: Any, columns: Any, taken: Any, records: Any, answers: Any,
 ) -> None:
-    """End the holds that are over, read what is there on the sockets, and answer the repetitions.
+    """End the holds that are over, read what is there on the sockets, answer the repetitions and take the
+    commits.
 
     `numbers` is int64[NUMBERS]; `events` int32, for the kernel, and room for one more at the end; `seats_of`
     int32[descriptor] -> seat; `seats` int64[SEAT_FACTS, seat]; `facts` int64[place, `memory.FACTS`]; `frames`
     uint8[place, 2, bytes], request and answer; `index` int32[a power of two, BUCKET], the places by
     `checksum` modulo that power; `table` int64[256], the `remainders`; `room` uint8, for what is read;
-    `others` int64[ROWS_MAX + 1, 5] takes what is for Python.
+    `others` int64[ROWS_MAX + 1, 5] takes what is for Python. Of commits, `layouts` is int64[layout,
+    LAYOUT_FACTS], `known` uint8[layout, 4, LAYOUT_BYTES_MAX], `columns` int64[column, ROWS_OF_LAYOUT_MAX];
+    `taken` int64[ROWS_MAX, TAKEN_FACTS], `records` and `answers` uint8[RECORDS_BYTES] take them.
     """
     numbers[CLASSIC:] = 0
     numbers[NEXT_MS] = NEVER
@@ -280,18 +394,45 @@ def repeat(
             read = max(recv(descriptor, room.ctypes.data + end, room.size - end, DONT_WAIT), 0)
             row = others[given]
             row[WHO], row[BEGIN], row[SIZE], row[SENT], row[PLACE] = seat, end, read, -1, -1
-            if not (read and serve(numbers, row, seats, facts, frames, index, table, room, clock)):
+            became = LEFT
+            if read:
+                became = serve(
+                    numbers, row, seats, facts, frames, index, table, room, clock, layouts, known, columns,
+                    taken, records, answers,
+                )
+            if became != ANSWERED:
                 seats[QUIET, seat] = 0
                 note_given(numbers, row, seats, room)
-                given += 1
+                given += int(became == LEFT)
                 end += read
             if (seats[IN_A_ROW, seat] == CALM_AFTER) != (kind == CALM):
                 move(numbers, seat, seats, events, kind == CALM)
     numbers[GIVEN] = given
+# fmt: on
+
+
+def answer(ticket: int, taken: Any, answers: Any, seats: Any, sent: Any) -> int:
+    """Answer the commits of a batch that still wait under its ticket. Return how many sockets did not take
+    all of it: `sent` int64[ROWS_MAX, 2] says which of `taken`, and how many bytes they took."""
+    unsent = 0
+    for number in range(len(taken)):
+        one = taken[number]
+        seat = one[T_SEAT]
+        if seat < 0 or seats[OWES, seat] != ticket:
+            continue
+        seats[OWES, seat], seats[QUIET, seat] = 0, 1
+        size = one[T_ANSWER_SIZE]
+        descriptor, begin = seats[DESCRIPTOR, seat], answers.ctypes.data + one[T_ANSWER]
+        took = max(send(descriptor, begin, size, DONT_WAIT | NO_SIGNAL), 0)
+        if took < size:
+            seats[QUIET, seat] = 0
+            sent[unsent, 0], sent[unsent, 1] = number, took
+            unsent += 1
+    return unsent
 
 
 def compile_repeat() -> Repeat:
-    """Compile the function, or load it from the cache. A worker thread calls this."""
+    """Compile the functions, or load it from the cache. A worker thread calls this."""
     try:
         return _compile(cache=True)
     except (OSError, RuntimeError):  # the cache cannot be written
@@ -303,17 +444,25 @@ def _compile(*, cache: bool) -> Repeat:
     from numba import types
 
     int64, bytes_ = types.int64, types.uint8
-    taken = (
-        *(int64[::1], types.int32[::1], types.int32[::1], int64[:, ::1], int64[:, ::1]),
-        *(bytes_[:, :, ::1], types.int32[:, ::1], int64[::1], bytes_[::1], int64[:, ::1]),
+    numbers, facts, frames = int64[::1], int64[:, ::1], bytes_[:, :, ::1]
+    looked = (
+        *(numbers, types.int32[::1], types.int32[::1], facts, facts, frames),
+        *(types.int32[:, ::1], int64[::1], bytes_[::1], facts),
+        *(facts, frames, facts, facts, bytes_[::1], bytes_[::1]),
     )
+    answered = (int64, facts, types.Array(types.uint8, 1, "C", readonly=True), facts, facts)
     names = {**globals(), **_libc(types)}
-    for part in (is_leased, find, give, let_go, end_holds, serve, note_given, move):
+    for part in (
+        *(is_leased, find, give, let_go, end_holds, is_of, offset_at, goes_on, write_record, take, serve),
+        *(note_given, move),
+    ):
         text = FunctionType(part.__code__, names, part.__name__)
         names[part.__name__] = numba.njit(nogil=True)(text)
-    text = FunctionType(repeat.__code__, names, repeat.__name__)
-    compiled: Repeat = numba.njit([types.void(*taken)], cache=cache, nogil=True)(text)
-    return compiled
+    compiled = (
+        numba.njit([signature], cache=cache, nogil=True)(FunctionType(text.__code__, names, text.__name__))
+        for text, signature in ((repeat, types.void(*looked)), (answer, int64(*answered)))
+    )
+    return Repeat(*compiled)
 
 
 def _libc(types: Any) -> dict[str, Any]:

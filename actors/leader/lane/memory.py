@@ -28,8 +28,9 @@ The law of the lane:
    members that were silent for at least two, commits on connections of which Python got nothing for ten.
    Their members are heard that much later.
 
-This file is the memory: pure, and the same in a tier and in the simulation. What compares bytes is beside it:
-`compiled.py`, on sockets, driven by `sockets.py`; a twin in plain Python in `tests/simulation/lane.py`.
+What the lane does with commits is said in `commits.py`. This file is the memory: pure, and the same in a tier
+and in the simulation. What compares bytes is beside it: `compiled.py`, on sockets, driven by `sockets.py`; a
+twin in plain Python in `tests/simulation/lane.py`.
 """
 
 from __future__ import annotations

@@ -49,3 +49,14 @@ class Server(Protocol):
     counts: RequestCounts
 
     def owe(self, last: Any, frame: bytes, answer: Callable[[bytes], None]) -> None: ...
+
+
+class Commit(Protocol):
+    """What a connection knows of a commit that it repeats: `known_requests.KnownCommit`."""
+
+    decided: Any
+    layout: Any
+
+    def request(self, token: int, frame: bytes) -> Request: ...
+    def answer(self, correlation_id: bytes) -> bytes | None: ...
+    def pack(self, response: Any, correlation_id: bytes) -> bytes: ...

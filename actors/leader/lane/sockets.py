@@ -15,13 +15,14 @@ from actors.coordinator.ground.held import AT_ONCE, Terms
 from actors.ground.contract import Request
 from actors.ground.limits import LANE_CONNECTIONS_MAX, LANE_HEARTBEATS_MAX, REMEMBERED_HEARTBEATS_MAX
 from actors.leader.lane import compiled
+from actors.leader.lane.commits import Commits, Layout
 from actors.leader.lane.epolls import Epolls
 from actors.leader.lane.memory import CAME_MS, HELD, SPACING_MS, Memory, Repetition
-from actors.leader.lane.neighbours import Heartbeat, Held, Holding, Server
+from actors.leader.lane.neighbours import Commit, Heartbeat, Held, Holding, Server
 from actors.leader.lane.tables import TELLS, TOLD, Tables, Written
 from actors.network.connection import Connection
 from actors.network.frames import with_length
-from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
+from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, OFFSET_COMMIT
 from actors.replica.host import ReplicaHost
 
 TOGETHER_MS: Final = 40
@@ -58,13 +59,15 @@ class _Remembered(Repetition):
 class _Lent:
     """A connection that is lent to the lane, or is about to be: `actors.network.lending.Reader`."""
 
-    __slots__ = ("connection", "holder", "lane", "repetitions", "seat")
+    __slots__ = ("connection", "holder", "lane", "layouts", "repetitions", "seat")
 
     def __init__(self, lane: Lane, connection: Connection, seat: int) -> None:
         self.lane = lane
         self.connection = connection
         self.seat = seat
         self.repetitions: dict[Heartbeat, _Remembered] = {}
+        self.layouts: dict[Commit, Layout] = {}
+        """The commits that are taken on it, oldest first."""
         self.holder: _Remembered | None = None
         """The heartbeat whose answers are held; None: all are given at once."""
 
@@ -107,6 +110,8 @@ class Lane:
         """What wakes the lane at the end of the next hold, which is in `_next_ms`."""
         self._next_ms = compiled.NEVER
         self._tables = Tables()
+        counts = server.counts.of(OFFSET_COMMIT)
+        self._commits = Commits(host, self._tables, self._seated, counts, repeat.answer)
         self.answered = 0
         """How many heartbeats it has answered, for metrics."""
         self.held = 0
@@ -118,6 +123,11 @@ class Lane:
     def __len__(self) -> int:
         """Return how many connections are lent."""
         return len(self._seated)
+
+    @property
+    def taken(self) -> int:
+        """Return how many commits it has taken that were decided together."""
+        return self._commits.taken
 
     def close(self) -> None:
         """Read no more. The connections must be closed already."""
@@ -142,13 +152,23 @@ class Lane:
             else:
                 self._remember(connection, last, AT_ONCE)
 
-    def commits(self, connection: Connection) -> None:
-        """Read a connection that commits now and then."""
-        if connection in self._lent or len(self._lent) >= LANE_CONNECTIONS_MAX or connection.closed:
-            return
-        lent = self._lent[connection] = _Lent(self, connection, self._tables.take_seat())
-        if not self._seat(lent):
+    def commits(self, connection: Connection, known: Commit, frame: bytes) -> None:
+        """Read a connection that repeats a commit, which came in `frame` and is decided, and take the next
+        ones together with others'."""
+        before = lent = self._lent.get(connection)
+        if lent is None:
+            if len(self._lent) >= LANE_CONNECTIONS_MAX or connection.closed:
+                return
+            lent = self._lent[connection] = _Lent(self, connection, self._tables.take_seat())
+        if lent.seat in self._seated or self._seat(lent):
+            self._commits.learn(lent, known, frame)
+        elif before is None:
             self.leave(lent)
+
+    def forget_commits(self) -> None:
+        """Take no commits until they are known anew."""
+        for lent in self._seated.values():
+            self._commits.forget(lent)
 
     def ended(self, holding: Holding, request: Request, terms: Terms, response: Any) -> None:
         """Take over a heartbeat whose hold ended with an answer that says nothing: the next ones may be held
@@ -219,6 +239,8 @@ class Lane:
         for lent in settling:
             if self._repeat is None or self._lent.get(lent.connection) is not lent:
                 continue
+            if self._tables.seats[compiled.OWES, lent.seat]:
+                continue  # that is sent with its batch
             if lent.connection.is_quiet and (lent.seat in self._seated or self._seat(lent)):
                 self._tables.seats[compiled.QUIET, lent.seat] = 1
             elif lent.seat not in self._seated:
@@ -241,6 +263,7 @@ class Lane:
     def has_spoken(self, lent: _Lent) -> bool:
         seats = self._tables.seats
         spoke = bool(seats[compiled.SPOKE, lent.seat] or seats[compiled.HOLDS, lent.seat] >= 0)
+        spoke = spoke or bool(seats[compiled.OWES, lent.seat])
         seats[compiled.SPOKE, lent.seat] = 0
         return spoke
 
@@ -248,6 +271,8 @@ class Lane:
         """Forget a connection that is not read here any more. Its socket is still open."""
         for repetition in list(lent.repetitions.values()):
             self.memory.forget(repetition)
+        self._commits.forget(lent)
+        self._commits.let_owe(lent)
         self._lent.pop(lent.connection, None)
         if self._seated.pop(lent.seat, None) is not None:
             assert self._epolls is not None
@@ -316,10 +341,12 @@ class Lane:
             return 0
         lease_until, now_ms = raft.lease_until, self._now_ms()
         until_ns = LEASE_NS_MAX if lease_until == inf else int(lease_until * 1e9) if lease_until > 0 else 0
-        TOLD.pack_into(tables.numbers, 0, *epolls.descriptors, now_ms, due_ms, until_ns, epolls.calm_ms)
-        repeat(*tables.arguments)
+        ticket = self._commits.next_ticket
+        times = now_ms, due_ms, until_ns, epolls.calm_ms
+        TOLD.pack_into(tables.numbers, 0, *epolls.descriptors, *times, ticket)
+        repeat.look(*tables.arguments)
         told = TELLS.unpack_from(tables.numbers, TOLD.size)
-        classic, consumer, began, over, by_request, next_ms, given, calm = told
+        classic, consumer, began, over, by_request, next_ms, given, calm, taken, records, answers = told
         if classic:
             self._classic.fine += classic
             self.answered += classic
@@ -331,8 +358,11 @@ class Lane:
             self._held.lane_counts(began, over, by_request)
         if next_ms < self._next_ms:
             self._wake_at(next_ms, now_ms)
-        if given:
-            self._give(tables.others[:given].tolist())
+        others = tables.others[:given].tolist() if given else None
+        if taken:
+            self._commits.take(taken, records, answers, now_ms)
+        if others:
+            self._give(others)
         return int(calm)
 
     def _wake_at(self, next_ms: int, now_ms: int) -> None:
@@ -354,6 +384,8 @@ class Lane:
                 unsent = tables.answer(place)[sent:]
             given.append((self._seated[seat], data, unsent, size))
         for lent, data, unsent, size in given:
+            if self._lent.get(lent.connection) is lent:
+                self._commits.let_owe(lent)
             self._give_one(lent, data, unsent, is_leaseless=size == compiled.LEASELESS)
 
     def _give_one(self, lent: _Lent, data: bytes, unsent: bytes | None, *, is_leaseless: bool) -> None:

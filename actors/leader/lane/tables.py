@@ -11,6 +11,7 @@ import numpy as np
 from actors.coordinator.ground.held import Terms
 from actors.ground.limits import REMEMBERED_HEARTBEAT_BYTES_MAX
 from actors.leader.lane import compiled
+from actors.leader.lane.commit_tables import CommitTables
 from actors.leader.lane.memory import (
     ANSWER_BYTES,
     API_KEY,
@@ -64,21 +65,22 @@ class Tables:
         self._table = np.array(compiled.remainders(), np.int64)
         self.room = np.zeros(compiled.READ_BYTES, np.uint8)
         self.others = np.zeros((compiled.ROWS_MAX + 1, 5), np.int64)
+        self.commits = CommitTables()
         self.arguments: tuple[Any, ...] = ()
         """What `compiled.repeat` takes."""
-        self._renew()
+        self.renew()
 
     @property
     def places(self) -> int:
         """Return how many places are taken."""
         return len(self.facts) - len(self._free_places)
 
-    def _renew(self) -> None:
+    def renew(self) -> None:
         """Pass these arrays on from now on."""
         numbers = np.frombuffer(self.numbers, np.int64)
         self.arguments = (
             *(numbers, self._events, self._seats_of, self.seats, self.facts, self.frames),
-            *(self._index, self._table, self.room, self.others),
+            *(self._index, self._table, self.room, self.others, *self.commits.arguments),
         )
 
     # Seats.
@@ -90,10 +92,11 @@ class Tables:
             more = max(size, ROWS)
             self.seats = np.concatenate((self.seats, np.zeros((len(self.seats), more), np.int64)), axis=1)
             self._free_seats += range(size + more - 1, size - 1, -1)
-            self._renew()
+            self.renew()
         seat = self._free_seats.pop()
         self.seats[:, seat] = 0
         self.seats[compiled.HOLDS, seat] = self.seats[compiled.DESCRIPTOR, seat] = -1
+        self.seats[compiled.COMMITS, seat] = -1
         return seat
 
     def read_seat(self, seat: int, descriptor: int) -> None:
@@ -102,7 +105,7 @@ class Tables:
             wider = np.full(2 * descriptor, -1, np.int32)
             wider[: len(self._seats_of)] = self._seats_of
             self._seats_of = wider
-            self._renew()
+            self.renew()
         self._seats_of[descriptor] = seat
         self.seats[compiled.DESCRIPTOR, seat] = descriptor
 
@@ -115,6 +118,7 @@ class Tables:
         if descriptor >= 0:
             self._seats_of[descriptor] = -1
         self.seats[compiled.QUIET, seat] = self.seats[compiled.UNTIL_MS, seat] = 0
+        self.seats[compiled.OWES, seat], self.seats[compiled.COMMITS, seat] = 0, -1
         self._free_seats.append(seat)
 
     def end_hold(self, seat: int) -> None:
@@ -175,4 +179,4 @@ class Tables:
         for place in range(size):
             bucket = self._bucket(self._request(place))
             bucket[np.flatnonzero(bucket < 0)[0]] = place
-        self._renew()
+        self.renew()
