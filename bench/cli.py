@@ -216,7 +216,8 @@ def peers_command(
     """Put one load on our tier, Apache Kafka, librdkafka's mock cluster, kfake and a bare server.
 
     Work: 1 heartbeats, 2 offsets, 3 storms of joins, 4 a KIP-848 group of 1,000 members, 5 failover,
-    6 memory, 7 start, 8 idle. Peers that cannot run here are skipped by name.
+    6 memory, 7 start, 8 idle, 9 a day's work. Peers that cannot run here are skipped by
+    name.
     """
     # Not at the top: every command of `groupd` imports this module.
     from bench.peers.compared import command
