@@ -423,6 +423,7 @@ class Raft(Skeleton):
             return False
         peer = core.group.node(node.id)
         message = decode(fields)
+        had_vote = core.group.has_vote
         try:
             try:
                 is_done = self._handlers[message[0]](peer, message)
@@ -435,8 +436,8 @@ class Raft(Skeleton):
         except RaftFatal as error:
             self._fatal = error  # raised by the tick that follows
             return False
-        if is_done is not True:
-            return False
+        if is_done is not True or core.group.has_vote is not had_vote:
+            return False  # who has a vote now has no timer for an election yet
         unapplied = core.commit_index - core.applied_index
         if unapplied >= APPLY_LATER_MAX:
             return False

@@ -9,8 +9,8 @@ from storage.raft.members import Member, pack
 from storage.raft.messages import APPEND_ANSWER, AppendAnswer
 from storage.raft.raft import APPLY_LATER_MAX
 from storage.raft.skeleton import MEMBERS
+from tests.raft.one_replica import CONFIG, Bench, append, entries
 from tests.raft.one_replica import MEMBERS as FOUNDERS
-from tests.raft.one_replica import Bench, append, entries
 
 
 @pytest.fixture
@@ -99,16 +99,30 @@ def test_very_much_that_is_committed_is_applied_at_once(follower: Bench) -> None
     assert len(follower.sheet.applied) == LAST + count
 
 
-def test_a_learner_which_has_no_timer_asks_for_a_tick_to_apply() -> None:
+@pytest.fixture
+def learner() -> Bench:
+    """A follower as above, without a vote."""
     bench = Bench((*FOUNDERS[1:], Member("a", 1, False)))
     bench.syncs.takes_s = 0.002
     for index in range(KNOWN_SYNCS_MIN):
         bench.tell("b", append(1, (index, 1 if index else 0), entries(1, first=index + 1)))
         bench.tick()
-    bench.tell("b", append(1, (LAST, 1), NEXT, commit=LAST))
-    assert not bench.is_done
-    bench.tick()
-    assert bench.raft.next_tick_at < bench.now + 1
+    return bench
+
+
+def test_a_learner_which_has_no_timer_asks_for_a_tick_to_apply(learner: Bench) -> None:
+    learner.tell("b", append(1, (LAST, 1), NEXT, commit=LAST))
+    assert not learner.is_done
+    learner.tick()
+    assert learner.raft.next_tick_at < learner.now + 1
+
+
+def test_a_learner_that_gets_a_vote_asks_for_a_tick_which_sets_its_timer(learner: Bench) -> None:
+    voters = (*FOUNDERS[1:], Member("a", 1, True))
+    learner.tell("b", append(1, (LAST, 1), ((MEMBERS + pack(voters), LAST + 1, 1),)))
+    assert not learner.is_done
+    learner.tick()
+    assert learner.raft.next_tick_at <= learner.now + CONFIG.election_max_s
 
 
 def test_a_leader_only_has_to_apply_what_an_acknowledgement_commits() -> None:
