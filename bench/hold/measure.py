@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
 from bench.ground.throwaway import Tier
+from bench.member.reactions import Reaction
 from bench.member.requests import api_versions
 from bench.peers.classic import HEARTBEAT_INTERVAL_S, Group, terms
 from bench.peers.consumer import ConsumerGroup
@@ -84,10 +85,31 @@ class Crew:
         self._made = 0
         self.requests_before = 0
         """How many requests members sent that have left."""
+        self.group_id = group.group_id
+        self._unaware: dict[int, int] = {}
+        """The members, by identity, that have heard nothing of the last change; their epochs before it."""
+        self._changed_at = self._known_at = 0.0
 
     @property
     def requests(self) -> int:
         return self.requests_before + sum(each.line.requests for each in self._members)
+
+    @property
+    def known_s(self) -> float:
+        """Return how long after the last change the last of those who were there heard of it."""
+        return max(self._known_at - self._changed_at, 0.0)
+
+    def heard(self, member: Any, reaction: Reaction) -> None:
+        """Note who hears of a change: by another epoch or assignment, or that it has to join again."""
+        before = self._unaware.get(id(member), member.epoch)
+        is_told = member.needs_join if isinstance(self._group, Group) else member.target is not None
+        if member.epoch != before or (is_told and id(member) in self._unaware):
+            del self._unaware[id(member)]
+            self._known_at = time.monotonic()
+        self._group.heard(member, reaction)
+
+    def left(self, member: Any) -> None:
+        self._group.left(member)
 
     async def add(self, count: int) -> float:
         """Let so many members join at once. Returns the seconds until the group has settled."""
@@ -127,10 +149,14 @@ class Crew:
     def _member(self, line: Line) -> Living[Any]:
         self._made += 1
         if isinstance(self._group, ConsumerGroup):
-            return Living(line, self._group, self._group.new_member(self._made))
-        return Living(line, self._group, self._group.new_member())
+            return Living(line, self, self._group.new_member(self._made))
+        return Living(line, self, self._group.new_member())
 
     def _expect(self) -> None:
+        self._unaware = {
+            id(each.member): each.member.epoch for each in self._members if each.member.epoch > 0
+        }
+        self._changed_at = time.monotonic()
         if isinstance(self._group, ConsumerGroup):
             self._group.expect()
         else:

@@ -41,7 +41,9 @@ class Row(NamedTuple):
     joins_s: list[float]
     leaves_s: list[float]
     known_s: list[float]
-    """Seconds until the last consumer of a push group has been stopped."""
+    """Seconds until the last of those who were there knew of a change, joins and leaves together."""
+    again_s: list[float]
+    """Seconds from there until all that is the group's is read again."""
     requests: float
     """How many requests of either side a change took."""
     cpu_ms: float
@@ -66,7 +68,7 @@ async def _measured(tier: Tier, protocol: str, size: int, rounds: int, idle_s: f
     crew = await _crew(tier, protocol, topics, size)
     interval_s = INTERVAL_S["consumer" if protocol.startswith("consumer") else "classic"]
     chance = random.Random(SEED)
-    row = Row(protocol, size, [], [], [], 0.0, 0.0, 0.0)
+    row = Row(protocol, size, [], [], [], [], 0.0, 0.0, 0.0)
     requests = cpu_s = 0.0
     try:
         await crew.add(size)
@@ -81,8 +83,8 @@ async def _measured(tier: Tier, protocol: str, size: int, rounds: int, idle_s: f
                 seconds.append(await change())
                 requests += crew.requests - before
                 cpu_s += _cpu_s(tier) - cpu_before
-                if isinstance(crew, PushCrew):
-                    row.known_s.append(crew.known_s)
+                row.known_s.append(crew.known_s)
+                row.again_s.append(seconds[-1] - crew.known_s)
     finally:
         await crew.stop()
     changes = max(2 * rounds, 1)
@@ -115,15 +117,23 @@ def _cpu_s(tier: Tier) -> float:
 
 def show(console: Console, rows: list[Row], found: Many | None, machine: str) -> None:
     table = Table(title=machine)
-    for heading in ("members", "protocol", "join s", "leave s", "known s", "requests", "CPU ms", "idle"):
+    for heading in (
+        "members",
+        "protocol",
+        "join s",
+        "leave s",
+        "known s",
+        "again s",
+        "requests",
+        "CPU ms",
+        "idle",
+    ):
         table.add_column(heading, justify="left" if heading == "protocol" else "right")
     for row in rows:
         table.add_row(
             f"{row.members:,}",
             row.protocol,
-            _in_words(row.joins_s),
-            _in_words(row.leaves_s),
-            f"{statistics.median(row.known_s):.2f}" if row.known_s else "",
+            *map(_in_words, (row.joins_s, row.leaves_s, row.known_s, row.again_s)),
             f"{row.requests:,.0f}",
             f"{row.cpu_ms:,.0f}",
             f"{row.idle_a_minute:.1f}",
@@ -131,9 +141,9 @@ def show(console: Console, rows: list[Row], found: Many | None, machine: str) ->
     if rows:
         console.print(table)
         console.print(
-            "median (smallest to largest); join, leave: until every member has what is its own, and reads; "
-            "known: until the last has been stopped; requests and CPU of the tier: of one change; "
-            "idle: requests of one member a minute"
+            "medians; join, leave: until every member has what is its own, and reads; known: until the last "
+            "of those who were there hears of it, again: from there on; requests and CPU of the tier: of one "
+            "change; idle: requests of one member a minute"
         )
     if found is not None:
         many.show(console, found)
@@ -147,6 +157,4 @@ def as_json(rows: list[Row], found: Many | None) -> dict[str, Any]:
 
 
 def _in_words(seconds: list[float]) -> str:
-    if not seconds:
-        return ""
-    return f"{statistics.median(seconds):.2f} ({min(seconds):.2f}-{max(seconds):.2f})"
+    return f"{statistics.median(seconds):.2f}" if seconds else ""
