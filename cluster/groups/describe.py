@@ -26,6 +26,7 @@ from cluster.groups.requests import (
 
 CLASSIC: Final = "Classic"
 CONSUMER: Final = "Consumer"
+PUSH: Final = "Push"
 MEMBER_TYPE_CLASSIC: Final = 0
 INACTIVE: Final = frozenset({"Empty", "Dead"})
 NOT_OF_69: Final = frozenset({ErrorCode.group_id_not_found, ErrorCode.unsupported_version})
@@ -121,13 +122,26 @@ async def _describe_classic(kafka: Kafka, group_id: str) -> Group:
         raise refused(group_id, row["error_code"])
     return Group(
         group=group_id,
-        type=CLASSIC,
+        type=await _type(kafka, group_id),
         protocol=row["protocol_type"],
         state=row["group_state"],
         assignor=row["protocol_data"],
         coordinator=await _coordinator(kafka, group_id),
         members=tuple(_classic_member(member, row["protocol_type"]) for member in row["members"]),
     )
+
+
+async def _type(kafka: Kafka, group_id: str) -> str:
+    """Return the kind of a group that is described as a classic one: only ListGroups tells. Kafka itself has
+    no others."""
+    answer = await kafka.of_group(group_id, "list_groups", _code, states_filter=[], types_filter=[PUSH])
+    of_that_type = (row for row in answer["groups"] if row.get("group_type", "").title() == PUSH)
+    return PUSH if any(row["group_id"] == group_id for row in of_that_type) else CLASSIC
+
+
+def _code(answer: Mapping[str, Any]) -> ErrorCode:
+    error_code: ErrorCode = answer["error_code"]
+    return error_code
 
 
 def _group_error(answer: Mapping[str, Any]) -> ErrorCode:

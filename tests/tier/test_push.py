@@ -4,6 +4,7 @@ partitions, and go on when their coordinator is killed. Kafka's clients see thei
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -66,6 +67,8 @@ def test_two_consumers_share_a_topic_and_read_all_of_it(tier: Tier, topic: str, 
             await reached(lambda: all(each.member.is_done for each in readers))
         shown = await asyncio.to_thread(tier.run, "groups", "describe", group_id, "--state")
         assert "Empty" in shown
+        shown = await asyncio.to_thread(tier.run, "groups", "describe", group_id, "--json")
+        assert json.loads(shown)["type"] == "Push"
         async with reading(tier, group_id, topic, "c") as [third]:
             await reached(lambda: third.owned == PARTITIONS)
             await asyncio.to_thread(produce_values, tier.bootstrap, topic, [b"next"])
