@@ -214,10 +214,10 @@ class AssigningConsumer:
 
     async def _leave(self, wire: Wire) -> None:
         await self.commit(wire)
+        self._take({})  # before others may have them: the answer may be lost with its coordinator
         request = self.member.leave()
         if request is not None:
             await self._call(wire, HEARTBEAT, heartbeat_fields(request))
-        self._take({})
 
     async def _connect(self, address: Address) -> Wire:
         wire = await Wire.connect(*address, self.member.member_id)

@@ -139,7 +139,7 @@ class Swarm:
         """Tell what consumers own, of which the coordinator has heard within the session."""
         for fake in self._living.values():
             if time.monotonic() - fake.heard_s < self.plan.session_s:
-                yield fake.member.terms.group_id, fake.member.member_id, list(fake.positions)
+                yield fake.member.terms.group_id, fake.described(), list(fake.positions)
 
     async def _live(self, group: int) -> None:
         """One consumer after the other in one place of a group."""
@@ -227,8 +227,17 @@ class _Fake(AssigningConsumer):
         super().__init__(swarm.addresses(), member)
         self._swarm = swarm
         self._wrong_ones: list[InstallAssignmentRequest] = []
+        self._is_dying = False
+        """Whether the consumer is to vanish in the midst of computing."""
         self.on_installed = self._installed
         self.on_committed = lambda offsets: swarm.judge.committed(member.terms.group_id, offsets)
+
+    def described(self) -> str:
+        """Say who this is, and how well it knows what it owns, for a finding."""
+        age_s = time.monotonic() - self.heard_s
+        ways = [word for word, is_so in (("closing", self._is_closing), ("dying", self._is_dying)) if is_so]
+        about = ", ".join((f"epoch {self.member.epoch}", f"heard {age_s:.1f} s ago", *ways))
+        return f"{self.member.member_id} ({about})"
 
     async def run(self) -> None:
         reading = asyncio.create_task(self._read())
@@ -251,15 +260,15 @@ class _Fake(AssigningConsumer):
             await asyncio.sleep(READ_EVERY_S)
             for place, position in list(self.positions.items()):
                 self.positions[place] = max(position, 0) + 1
-            computing = self.computing
-            if computing is not None and computing.done() and not computing.cancelled():
-                computing.result()
+            if self._is_dying:
+                raise Vanished
 
     async def assigned(self, prepared: PrepareAssignmentResponse) -> InstallAssignmentRequest:
         way = self._swarm.way()
         install = self.member.install(prepared)
         if way == DYING:
-            raise Vanished
+            self._is_dying = True
+            await asyncio.Event().wait()
         if way == SLOW:
             await asyncio.sleep(self._swarm.plan.slow_s)
         if way == WRONG:
