@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final
 
 from actors.assignors.by_members.sticky import Sticky
@@ -21,6 +20,7 @@ from bench.client_assignors.wire import (
     HEARTBEAT,
     INSTALL,
     PREPARE,
+    assignor_fields,
     class_with_tags,
     install_fields,
     prepared_told,
@@ -28,7 +28,7 @@ from bench.client_assignors.wire import (
 from bench.ground.steady_heartbeat import steady_heartbeat
 from bench.member.computing import ComputingMember
 from bench.member.consumer import ConsumerTerms
-from bench.replica.offsets import NOW_MS, TOPIC, Pair, _calls
+from bench.replica.offsets import NOW_MS, TOPIC, Pair, counted
 from cluster.cli.common import console
 from cluster.cli.tables import Table
 from cluster.wire import frame_of, parsed
@@ -52,7 +52,7 @@ class Leader(Pair):
         self._line.answer = self.answers.append  # type: ignore[assignment,method-assign]
         terms = ConsumerTerms(GROUP, (TOPIC,))
         member = ComputingMember(terms, MEMBER, [CapacityWeighted(2), Sticky()])
-        self._assignors = [] if sort == PLAIN else heartbeat_assignors(member)
+        self._assignors = [] if sort == PLAIN else assignor_fields(member.heartbeat().client_assignors or ())
         self._settle(member)
         said = {"client_assignors": self._assignors} if sort == SAYING else {}
         self.frame = self._frame(HEARTBEAT, steady_heartbeat(GROUP, MEMBER, self._epoch, **said))
@@ -103,21 +103,6 @@ class Leader(Pair):
         assert self._server.serve_again(self._last, self.frame, self._line.answer) is not None
 
 
-def heartbeat_assignors(member: ComputingMember) -> list[dict[str, Any]]:
-    """Return a member's assignors as fields."""
-    return [
-        {
-            "name": each.name,
-            "minimum_version": each.minimum_version,
-            "maximum_version": each.maximum_version,
-            "reason": each.reason,
-            "metadata_version": each.version,
-            "metadata_bytes": each.metadata,
-        }
-        for each in member.heartbeat().client_assignors or ()
-    ]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.client_assignors.heartbeat_cost")
     parser.add_argument("--sort", choices=SORTS, help="only send heartbeats of this sort")
@@ -139,7 +124,7 @@ def main() -> None:
 
 def _counted(work: Callable[[], None]) -> Any:
     work()
-    return _calls(partial(work))
+    return counted(work)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
 from actors.coordinator.ground.partitions import from_lists, unpack
-from actors.ground.records import TopicPartitions
+from actors.ground.records import ClientAssignor, TopicPartitions
 from actors.protocol.client_assignor_messages import (
     ClientSide,
     InstallAssignmentRequest,
@@ -47,18 +47,22 @@ def heartbeat_fields(asked: ConsumerGroupHeartbeatRequest) -> dict[str, Any]:
             {"topic_id": UUID(bytes=topic_id), "partitions": unpack(packed)} for topic_id, packed in owned
         ]
     if assignors is not None:
-        fields["client_assignors"] = [
-            {
-                "name": each.name,
-                "minimum_version": each.minimum_version,
-                "maximum_version": each.maximum_version,
-                "reason": each.reason,
-                "metadata_version": each.version,
-                "metadata_bytes": each.metadata,
-            }
-            for each in assignors
-        ]
+        fields["client_assignors"] = assignor_fields(assignors)
     return fields
+
+
+def assignor_fields(assignors: Iterable[ClientAssignor]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": each.name,
+            "minimum_version": each.minimum_version,
+            "maximum_version": each.maximum_version,
+            "reason": each.reason,
+            "metadata_version": each.version,
+            "metadata_bytes": each.metadata,
+        }
+        for each in assignors
+    ]
 
 
 def heartbeat_told(told: Fields) -> ConsumerGroupHeartbeatResponse:

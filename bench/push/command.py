@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack
 from typing import Annotated
 
 import typer
 
 from bench.consumers.judged import (
-    EXIT_NOT_RUN,
+    Bootstrap,
     Groups,
     KillEvery,
     Members,
     Partitions,
     Seconds,
-    reaching,
+    attacked,
     tell,
 )
-from bench.consumers.leader_kills import LeaderKills
-from bench.consumers.own_scenario import ALWAYS_TAKEN, Asked, OwnScenario
+from bench.consumers.own_scenario import OwnScenario
 from bench.ground.run_names import stamp
-from bench.ground.throwaway import Tier
 from bench.push.swarm import Plan, Swarm
 from cluster.cli.common import console, examples
 
@@ -42,9 +39,7 @@ def register(app: typer.Typer) -> None:
 
 
 def push(
-    bootstrap: Annotated[
-        str | None, typer.Option(help="A running tier, as host:port. (default a throw-away one)")
-    ] = None,
+    bootstrap: Bootstrap = None,
     seconds: Seconds = DEFAULTS.seconds,
     groups: Groups = DEFAULTS.groups,
     members: Members = DEFAULTS.members,
@@ -61,36 +56,19 @@ def push(
     plan = DEFAULTS._replace(
         seconds=seconds, groups=groups, members=members, partitions=partitions, seed=seed
     )
-    kills = None
-    if bootstrap is not None and kill_every:
-        typer.echo("groupd: --kill-every kills leaders of a throw-away tier: leave --bootstrap out", err=True)
-        raise typer.Exit(EXIT_NOT_RUN)
-    with ExitStack() as stack:
-        if bootstrap is None:
-            tier = stack.enter_context(Tier(nodes=3))
-            bootstrap = ",".join(f"127.0.0.1:{tier.port + number}" for number in range(3))
-            kills = stack.enter_context(LeaderKills(tier, kill_every, console.print))
-        swarm = Swarm(stack.enter_context(reaching(bootstrap)), plan, f"push-{stamp()}")
-        outcome = asyncio.run(swarm.run(kills, console.print))
+    with attacked(bootstrap, kill_every, {}) as (brokers, kills):
+        outcome = asyncio.run(Swarm(brokers, plan, f"push-{stamp()}").run(kills, console.print))
     tell(
         f"{outcome.registrations} registrations, {outcome.starts} starts, {outcome.answers} answers; "
         f"{outcome.committed} partitions with a committed offset",
-        [*outcome.findings, *(() if kills is None else kills.findings)],
+        outcome.findings,
+        kills,
     )
-
-
-def _run(asked: Asked) -> None:
-    groups, members = SCENARIO.per_group(asked)
-    seconds = DEFAULTS.seconds if asked.seconds is None else asked.seconds
-    push(asked.bootstrap, seconds, groups, members, DEFAULTS.partitions, 0.0, asked.seed)
 
 
 SCENARIO = OwnScenario(
     NAME,
     "Consumers whose coordinator pushes: they close, vanish and come back.",
-    DEFAULTS.groups,
-    DEFAULTS.members,
-    DEFAULTS.seconds,
-    _run,
-    ALWAYS_TAKEN | {"bootstrap"},
+    DEFAULTS,
+    push,
 )

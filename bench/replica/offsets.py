@@ -220,7 +220,7 @@ def _commits(partitions: int, *, knows: bool = True) -> Costs:
         follower_us.append(_us(pair.follow))
         sizes.append(sum(map(len, pair.entries)) / REQUESTS)
         pair.forget()
-    calls = _calls(partial(pair.serve, some[-1]))
+    calls = counted(partial(pair.serve, some[-1]))
     name = f"OffsetCommit of {partitions}" + ("" if knows else ", new")
     return Costs(name, calls, min(leader_us), min(follower_us), min(sizes))
 
@@ -231,10 +231,10 @@ def _fetches() -> Costs:
         pair.serve(commit_frame(group, FETCHED, 0))
     some = list(islice(cycle([fetch_frame(group, FETCHED) for group in range(GROUPS)]), REQUESTS))
     fetched_us = [_us(partial(pair.serve_all, some)) for _ in range(ROUNDS)]
-    return Costs(f"OffsetFetch of {FETCHED}", _calls(partial(pair.serve, some[-1])), min(fetched_us))
+    return Costs(f"OffsetFetch of {FETCHED}", counted(partial(pair.serve, some[-1])), min(fetched_us))
 
 
-def _calls(work: Callable[[], Any]) -> Calls:
+def counted(work: Callable[[], Any]) -> Calls:
     """Count the calls of `work`, which calls one function that does all of it."""
     counted: Counter[str] = Counter()
 

@@ -130,8 +130,9 @@ def list_(as_json: JsonOption = False) -> None:
         for each in known
     ]
     rows += [
-        (each.name, each.groups, each.groups * each.members, f"{each.seconds:g} s", each.about)
+        (each.name, plan.groups, plan.groups * plan.members, f"{plan.seconds:g} s", each.about)
         for each in WITH_OWN_JUDGE
+        for plan in (each.defaults,)
     ]
     print_table(("SCENARIO", "GROUPS", "MEMBERS", "TAKES", "WHAT"), rows)
 
@@ -172,8 +173,8 @@ def _own_summary(own: OwnScenario) -> dict[str, Any]:
     return {
         "name": own.name,
         "about": own.about,
-        "duration_s": own.seconds,
-        "members": own.groups * own.members,
+        "duration_s": own.defaults.seconds,
+        "members": own.defaults.groups * own.defaults.members,
     }
 
 

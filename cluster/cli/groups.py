@@ -111,13 +111,11 @@ def describe(
     with_offsets = offsets or as_json or not (members or state)
 
     async def work(kafka: Kafka) -> list[tuple[Group, list[OffsetRow] | None]]:
-        from cluster.groups.describe import describe_group, offset_rows
+        from cluster.groups.describe import describe_group, offset_rows, typed
 
-        found = []
-        for group_id in await named_groups(kafka, groups, all_groups=all_groups):
-            group = await describe_group(kafka, group_id)
-            found.append((group, await offset_rows(kafka, group) if with_offsets else None))
-        return found
+        named = await named_groups(kafka, groups, all_groups=all_groups)
+        found = await typed(kafka, [await describe_group(kafka, group_id) for group_id in named])
+        return [(each, await offset_rows(kafka, each) if with_offsets else None) for each in found]
 
     with errors():
         described = with_kafka(bootstrap, command_config, data_dir, work)

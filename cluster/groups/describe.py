@@ -6,8 +6,8 @@ do (A12).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -106,6 +106,17 @@ async def describe_group(kafka: Kafka, group_id: str) -> Group:
     )
 
 
+async def typed(kafka: Kafka, groups: Sequence[Group]) -> list[Group]:
+    """Return the groups with the types that only ListGroups tells: a group whose coordinator pushes is
+    described as a classic one. Each coordinator is asked once."""
+    pushed: set[str] = set()
+    asked = {await kafka.coordinator(group.group) for group in groups if group.type == CLASSIC}
+    for broker in sorted(asked):
+        answer = await kafka.call(broker, "list_groups", states_filter=[], types_filter=[PUSH])
+        pushed |= {row["group_id"] for row in answer["groups"] if row.get("group_type", "").title() == PUSH}
+    return [replace(group, type=PUSH) if group.group in pushed else group for group in groups]
+
+
 async def _describe_classic(kafka: Kafka, group_id: str) -> Group:
     answer = await kafka.of_group(
         group_id,
@@ -122,26 +133,13 @@ async def _describe_classic(kafka: Kafka, group_id: str) -> Group:
         raise refused(group_id, row["error_code"])
     return Group(
         group=group_id,
-        type=await _type(kafka, group_id),
+        type=CLASSIC,
         protocol=row["protocol_type"],
         state=row["group_state"],
         assignor=row["protocol_data"],
         coordinator=await _coordinator(kafka, group_id),
         members=tuple(_classic_member(member, row["protocol_type"]) for member in row["members"]),
     )
-
-
-async def _type(kafka: Kafka, group_id: str) -> str:
-    """Return the kind of a group that is described as a classic one: only ListGroups tells. Kafka itself has
-    no others."""
-    answer = await kafka.of_group(group_id, "list_groups", _code, states_filter=[], types_filter=[PUSH])
-    of_that_type = (row for row in answer["groups"] if row.get("group_type", "").title() == PUSH)
-    return PUSH if any(row["group_id"] == group_id for row in of_that_type) else CLASSIC
-
-
-def _code(answer: Mapping[str, Any]) -> ErrorCode:
-    error_code: ErrorCode = answer["error_code"]
-    return error_code
 
 
 def _group_error(answer: Mapping[str, Any]) -> ErrorCode:

@@ -19,6 +19,7 @@ from uuid import UUID
 
 import pytest
 
+from actors.coordinator.shard import CoordinatorShard
 from actors.ground.acl import Acl, Operation, PatternType, Permission, ResourceType
 from actors.ground.contract import Request
 from actors.ground.features import GROUPD_VERSION, Features
@@ -34,7 +35,7 @@ from actors.leader.offsets_partition import OffsetsPartition, Outside
 from actors.metadata.wire import pack_image
 from actors.network.channel import Answer
 from actors.network.connection import Connection
-from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
+from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, OFFSET_COMMIT
 from actors.replica.host import ReplicaHost
 from actors.security.gate import ACLS
 from bench.ground.steady_heartbeat import steady_heartbeat
@@ -457,3 +458,14 @@ def check_noticed(tell: Callable[[Story], None], spoil: Callable[[Pair], None], 
 
     with pytest.raises(AssertionError):
         tell(spoilt)
+
+
+def committed(server: Server) -> Any:
+    """Return what a server has of offsets, and what it tells of commits."""
+    shard = server.replica.shard
+    assert isinstance(shard, CoordinatorShard)
+    state = shard.state
+    offsets = {group_id: dict(each.pairs()) for group_id, each in state.offsets.items()}
+    tallies = {group_id: list(tally) for group_id, tally in state.commit_tallies.items()}
+    counted = server.partition._server.counts.of(OFFSET_COMMIT)
+    return offsets, tallies, dict(state.offset_counts), counted.fine

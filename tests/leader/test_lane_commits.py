@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from actors.coordinator.offsets import together
-from actors.coordinator.shard import CoordinatorShard
 from actors.leader.lane import compiled
-from actors.protocol.api_keys import OFFSET_COMMIT
-from tests.leader.lane_pair import ALLOWED, ClassicMember, Pair, Server, Story, check_noticed
+from tests.leader.lane_pair import ALLOWED, ClassicMember, Pair, Server, Story, check_noticed, committed
 
 NOT_COORDINATOR = 16
 ILLEGAL_GENERATION = 22
@@ -36,7 +34,7 @@ def commit_frame(member: ClassicMember, offset: int, text: str = "") -> bytes:
     return member.frame("offset_commit", 8, **named, topics=[{"name": "orders", "partitions": partitions}])
 
 
-async def committed(pair: Pair, member: ClassicMember, offset: int, text: str = "") -> int:
+async def commit(pair: Pair, member: ClassicMember, offset: int, text: str = "") -> int:
     """Commit, and return the error code of the first partition."""
     member.client.send(commit_frame(member, offset, text))
     await pair.settle()
@@ -56,30 +54,34 @@ def check_alike(pair: Pair) -> None:
 
 
 def kept(server: Server) -> Any:
-    """Return the offsets that a server keeps, and what it counts."""
-    shard = server.replica.shard
-    assert isinstance(shard, CoordinatorShard)
-    state = shard.state
-    offsets = {group_id: dict(each.pairs()) for group_id, each in state.offsets.items()}
-    tallies = {group_id: list(tally) for group_id, tally in state.commit_tallies.items()}
-    fine = server.partition._server.counts.of(OFFSET_COMMIT).fine
-    sessions = [state.timers.deadline_ms(key) for key in sorted(map(str, state.timers._numbers))]
-    return offsets, tallies, dict(state.offset_counts), fine, sessions
+    """Return what a server has of offsets and commits, and when sessions end."""
+    timers = server.replica.shard.state.timers  # type: ignore[attr-defined]
+    return committed(server), {key: timers.deadline_ms(key) for key in timers._numbers}
 
 
 async def steady(pair: Pair, member: ClassicMember, offset: int = 0) -> None:
     """Let the member join and commit until the lane takes its commits."""
     await member.join()
     for number in range(3):
-        assert await committed(pair, member, offset + number) == 0
+        assert await commit(pair, member, offset + number) == 0
     before = pair.lane.taken
-    assert await committed(pair, member, offset + 3) == 0
+    assert await commit(pair, member, offset + 3) == 0
     assert pair.lane.taken == before + 1, "the lane takes it"
 
 
 def hold_log(pair: Pair, held: bool) -> None:
     for server in pair.servers:
         server.is_stalled = held
+
+
+async def waiting(pair: Pair) -> ClassicMember:
+    """Return a member whose commit of offset 9 the lane has taken and the log has not."""
+    member = ClassicMember(pair, "g")
+    await steady(pair, member)
+    hold_log(pair, True)
+    member.client.send(commit_frame(member, 9))
+    await pair.settle()
+    return member
 
 
 def test_many_are_taken_at_once_and_all_are_answered(tell: Callable[[Story], None]) -> None:
@@ -101,11 +103,7 @@ def test_many_are_taken_at_once_and_all_are_answered(tell: Callable[[Story], Non
 
 def test_an_answer_waits_for_the_log(tell: Callable[[Story], None]) -> None:
     async def story(pair: Pair) -> None:
-        member = ClassicMember(pair, "g")
-        await steady(pair, member)
-        hold_log(pair, True)
-        member.client.send(commit_frame(member, 9))
-        await pair.settle()
+        member = await waiting(pair)
         assert member.client.take() == b""
         hold_log(pair, False)
         await pair.settle()
@@ -116,12 +114,9 @@ def test_an_answer_waits_for_the_log(tell: Callable[[Story], None]) -> None:
 
 def test_what_is_sent_behind_a_commit_waits_for_it(tell: Callable[[Story], None]) -> None:
     async def story(pair: Pair) -> None:
-        member = ClassicMember(pair, "g")
-        await steady(pair, member)
-        hold_log(pair, True)
-        for offset in (9, 10):
-            member.client.send(commit_frame(member, offset))
-            await pair.settle()
+        member = await waiting(pair)
+        member.client.send(commit_frame(member, 10))
+        await pair.settle()
         member.client.send(member.beat_frame())
         await pair.settle()
         assert member.client.take() == b""
@@ -129,25 +124,22 @@ def test_what_is_sent_behind_a_commit_waits_for_it(tell: Callable[[Story], None]
         await pair.settle()
         assert member.client.take().count(b"orders") == 2
         check_alike(pair)
-        assert await committed(pair, member, 11) == 0
+        assert await commit(pair, member, 11) == 0
 
     tell(story)
 
 
 def test_who_hangs_up_meanwhile_has_committed(tell: Callable[[Story], None]) -> None:
     async def story(pair: Pair) -> None:
-        member, other = ClassicMember(pair, "g"), ClassicMember(pair, "h")
-        await steady(pair, member)
+        other = ClassicMember(pair, "h")
         await steady(pair, other)
-        hold_log(pair, True)
-        member.client.send(commit_frame(member, 9))
-        await pair.settle()
+        member = await waiting(pair)
         member.client.close()
         await pair.settle()
         hold_log(pair, False)
         await pair.settle()
         check_alike(pair)
-        assert await committed(pair, other, 9) == 0
+        assert await commit(pair, other, 9) == 0
 
     tell(story)
 
@@ -165,20 +157,16 @@ def test_who_does_not_read_is_answered_when_there_is_room(tell: Callable[[Story]
             return 1
 
         lane._commits._answering = short
-        assert await committed(pair, member, 9) == 0
+        assert await commit(pair, member, 9) == 0
         lane._commits._answering = whole
-        assert await committed(pair, member, 10) == 0
+        assert await commit(pair, member, 10) == 0
 
     tell(story)
 
 
 def test_a_leader_that_falls_refuses_and_takes_it_back(tell: Callable[[Story], None]) -> None:
     async def story(pair: Pair) -> None:
-        member = ClassicMember(pair, "g")
-        await steady(pair, member)
-        hold_log(pair, True)
-        member.client.send(commit_frame(member, 9))
-        await pair.settle()
+        member = await waiting(pair)
         for server in pair.servers:
             server.fall()
         await pair.settle()
@@ -187,7 +175,7 @@ def test_a_leader_that_falls_refuses_and_takes_it_back(tell: Callable[[Story], N
         hold_log(pair, False)
         for server in pair.servers:
             server.lead()
-        assert await committed(pair, member, 5) == 0
+        assert await commit(pair, member, 5) == 0
 
     tell(story)
 
@@ -203,7 +191,7 @@ async def rebalanced(pair: Pair) -> None:
     member.client.take()
     await another.join()
     assert another.generation != before
-    assert await committed(pair, member, 9) in (ILLEGAL_GENERATION, UNKNOWN_MEMBER)
+    assert await commit(pair, member, 9) in (ILLEGAL_GENERATION, UNKNOWN_MEMBER)
 
 
 async def taken_back(pair: Pair) -> None:
@@ -212,8 +200,8 @@ async def taken_back(pair: Pair) -> None:
     await steady(pair, member)
     other = ClassicMember(pair, "g", pair.connect())
     other.member_id, other.generation = member.member_id, member.generation
-    assert await committed(pair, other, 90) == 0
-    assert await committed(pair, member, 9) == 0
+    assert await commit(pair, other, 90) == 0
+    assert await commit(pair, member, 9) == 0
 
 
 async def barred(pair: Pair) -> None:
@@ -221,10 +209,10 @@ async def barred(pair: Pair) -> None:
     member = ClassicMember(pair, "g")
     await steady(pair, member)
     pair.push(ALLOWED[:1])
-    assert await committed(pair, member, 9) == TOPIC_FAILED
+    assert await commit(pair, member, 9) == TOPIC_FAILED
     pair.push(ALLOWED)
     for offset in (10, 11, 12, 13):
-        assert await committed(pair, member, offset) == 0
+        assert await commit(pair, member, offset) == 0
 
 
 async def gone_back(pair: Pair) -> None:
@@ -232,7 +220,7 @@ async def gone_back(pair: Pair) -> None:
     member = ClassicMember(pair, "g")
     await steady(pair, member)
     before = pair.lane.taken
-    assert await committed(pair, member, 1) == 0
+    assert await commit(pair, member, 1) == 0
     assert pair.lane.taken == before, "Python tells of it"
 
 
@@ -298,6 +286,6 @@ def test_whatever_bit_is_another_python_answers(tell: Callable[[Story], None]) -
             if member.client.is_closed:
                 member.client = pair.connect()
                 for offset in (9, 9, 9):
-                    await committed(pair, member, offset)
+                    await commit(pair, member, offset)
 
     tell(story)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 import uvloop
 
-from actors.protocol.api_keys import OFFSET_COMMIT
 from tests.leader.lane_pair import (
     ALLOWED,
     JAVA,
@@ -19,7 +17,7 @@ from tests.leader.lane_pair import (
     ConsumerMember,
     Member,
     Pair,
-    Server,
+    committed,
 )
 
 SEEDS = 3
@@ -267,15 +265,6 @@ class Mess:
         for server in self.pair.servers:
             server.lead()
         await self.pair.settle()
-
-
-def committed(server: Server) -> Any:
-    """Return what a server has of offsets, and what it tells of commits."""
-    state = server.replica.shard.state  # type: ignore[attr-defined]
-    offsets = {group_id: dict(each.pairs()) for group_id, each in state.offsets.items()}
-    tallies = {group_id: list(tally) for group_id, tally in state.commit_tallies.items()}
-    counted = server.partition._server.counts.of(OFFSET_COMMIT)
-    return offsets, tallies, dict(state.offset_counts), counted.fine
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

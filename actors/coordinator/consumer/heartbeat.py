@@ -79,6 +79,7 @@ _TOLD = slice(_NAMED.stop, None)
 _NOTHING_NEW = ConsumerGroupHeartbeatRequest("", "", 0)[_TOLD]
 """The fields of a heartbeat that repeats nothing (A5)."""
 _TOLD_BUT_ASSIGNORS = slice(_NAMED.stop, -1)
+"""The same without `client_assignors`, which is the last field."""
 _NOTHING_BUT_ASSIGNORS = ConsumerGroupHeartbeatRequest("", "", 0)[_TOLD_BUT_ASSIGNORS]
 WAITING_HEARTBEAT_INTERVAL_MS = 1_000
 """The interval that is told to a member that waits for partitions, to that one alone. Never less: librdkafka

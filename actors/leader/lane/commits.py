@@ -26,6 +26,7 @@ from kio.schema.errors import ErrorCode
 from actors.coordinator.offsets.together import Column, Steady, may_be
 from actors.coordinator.shard import CoordinatorShard
 from actors.ground.limits import LANE_COMMITS_MAX
+from actors.ground.records import NO_EXPIRY
 from actors.leader.lane import compiled
 from actors.leader.lane.neighbours import Commit
 from actors.leader.lane.tables import Tables
@@ -33,6 +34,7 @@ from actors.metrics.counts import ApiCounts
 from actors.network.connection import Connection
 from actors.network.frames import with_length
 from actors.protocol.commit_layout import rows_at
+from actors.protocol.offset_rows import ROW_BYTES, column_of
 from actors.replica.host import ReplicaHost
 
 LAYOUTS_OF_A_CONNECTION: Final = 4
@@ -161,8 +163,8 @@ class Commits:
             self._tables.renew()
         key, topic_id = known.decided.topics[0]
         begin, end = known.layout.spans[0]
-        partitions = rows_at(frame, begin, end)
-        whose = (key, topic_id, *(partitions[at::16] for at in range(4)))
+        rows = rows_at(frame, begin, end)
+        whose = (key, topic_id, column_of(rows))
         place = self._places.get(whose)
         if place is None:
             place = self._places[whose] = _Place(whose, Column(key, topic_id), tables.take_column())
@@ -171,7 +173,7 @@ class Commits:
         layout.place, layout.number = place, tables.take_layout()
         layout.record_bytes = facts[compiled.L_RECORD]
         layout.rows_at = facts[compiled.L_RECORD_ROWS_AT]
-        layout.rows_end = layout.rows_at + len(partitions)
+        layout.rows_end = layout.rows_at + len(rows)
         facts = (*facts[: compiled.L_COLUMN], place.number, -1)
         tables.write(layout.number, facts, *frames)
         self._layouts[layout.number] = lent.layouts[known] = layout
@@ -292,8 +294,8 @@ def _written(known: Commit, frame: bytes, answer: bytes) -> tuple[tuple[int, ...
     begin, end = known.layout.spans[0]
     rows = rows_at(frame, begin, end)
     key, topic_id = known.decided.topics[0]
-    record = msgpack.packb([key, (((rows, _NOW_MS, -1, topic_id),),)])
-    behind = msgpack.packb(-1) + msgpack.packb(topic_id)
+    record = msgpack.packb([key, (((rows, _NOW_MS, NO_EXPIRY, topic_id),),)])
+    behind = msgpack.packb(NO_EXPIRY) + msgpack.packb(topic_id)
     now_at = len(record) - len(behind) - 8
     rows_begin = now_at - 1 - len(rows)
     assert record[rows_begin : now_at - 1] == rows
@@ -301,7 +303,17 @@ def _written(known: Commit, frame: bytes, answer: bytes) -> tuple[tuple[int, ...
     request = with_length(frame)
     mask = b"\xff" * 4 + known.layout.mask.to_bytes(len(frame), "little")
     longest = max(len(request), len(record), len(answer))
-    if longest > compiled.LAYOUT_BYTES_MAX or len(rows) // 16 > compiled.ROWS_OF_LAYOUT_MAX:
+    if longest > compiled.LAYOUT_BYTES_MAX or len(rows) // ROW_BYTES > compiled.ROWS_OF_LAYOUT_MAX:
         return None
-    facts = (len(request), len(rows) // 16, 4 + begin, len(record), rows_begin, now_at, len(answer), 0, -1)
+    facts = (
+        len(request),
+        len(rows) // ROW_BYTES,
+        4 + begin,
+        len(record),
+        rows_begin,
+        now_at,
+        len(answer),
+        0,
+        -1,
+    )
     return facts, (request, mask, record, answer)

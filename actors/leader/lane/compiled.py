@@ -31,6 +31,8 @@ from actors.leader.lane.memory import (
     SPACING_MS_MIN,
 )
 from actors.protocol.api_keys import HEARTBEAT, OFFSET_COMMIT
+from actors.protocol.commit_layout import WIRE_ROW_BYTES
+from actors.protocol.offset_rows import ROW_BYTES
 
 EVENTS_MAX: Final = 32
 """How many lively sockets one call reads, and how many holds that it cannot end it gives to Python: half a
@@ -77,10 +79,6 @@ LAYOUT_BYTES_MAX: Final = 512
 """The longest request, record and answer of a layout: a commit of 20 partitions or more is Python's."""
 ROWS_OF_LAYOUT_MAX: Final = 32
 RECORDS_BYTES: Final = ROWS_MAX * LAYOUT_BYTES_MAX
-WIRE_ROW_BYTES: Final = 18
-"""A partition in a commit without metadata: `actors.protocol.commit_layout`."""
-ROW_BYTES: Final = 16
-"""A partition in a record: `actors.protocol.offset_rows`."""
 REQUEST, MASK, RECORD, ANSWER = range(4)
 """The bytes of a layout: the request with its length, which of its bits are always the same, the record and
 the answer with anything where numbers change."""

@@ -7,7 +7,7 @@ goes on with what it had asked for before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 from unittest.mock import patch
@@ -20,8 +20,7 @@ from actors.coordinator.consumer.model.state import kept
 from actors.ground.contract import Record, Request, Result
 from actors.ground.records import CLIENT_ASSIGNORS
 from actors.protocol.client_assignor_messages import InstallAssignmentRequest
-
-Mutant = Callable[[], Any]
+from tests.simulation.noticing import Mutant
 
 
 @contextmanager

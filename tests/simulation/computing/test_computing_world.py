@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.computing.mutants import MUTANTS, Mutant
+from tests.simulation.computing.mutants import MUTANTS
 from tests.simulation.computing.world import run
-from tests.simulation.noticing import check_noticed
+from tests.simulation.noticing import Mutant, check_mutant_noticed
 
 SEEDS = range(21, 31)
 
@@ -32,9 +32,4 @@ def test_many_more_seeds(first: int) -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_every_mistake_is_noticed(mutant: Mutant) -> None:
-    def played(seed: int) -> None:
-        with mutant():
-            run(seed)
-
-    assert mutant.__doc__, "its docstring says which rule it breaks"
-    check_noticed(played, MUTANTS[mutant])
+    check_mutant_noticed(mutant, run, MUTANTS[mutant])

@@ -21,8 +21,7 @@ from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.records import PUSH_GROUP, PushConsumerValue, PushGroupKey, PushGroupValue
 from actors.protocol.api_keys import STOP_FETCHER
 from actors.replica.replica import Replica
-
-Mutant = Callable[[], Any]
+from tests.simulation.noticing import Mutant
 
 
 @contextmanager

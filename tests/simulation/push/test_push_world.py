@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.noticing import check_noticed
-from tests.simulation.push.mutants import MUTANTS, Mutant
+from tests.simulation.noticing import Mutant, check_mutant_noticed
+from tests.simulation.push.mutants import MUTANTS
 from tests.simulation.push.world import run
 
 SEEDS = 12
@@ -30,9 +30,4 @@ def test_many_more_seeds(first: int) -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_every_mistake_is_noticed(mutant: Mutant) -> None:
-    def played(seed: int) -> None:
-        with mutant():
-            run(seed)
-
-    assert mutant.__doc__, "its docstring says which rule it breaks"
-    check_noticed(played)
+    check_mutant_noticed(mutant, run)
