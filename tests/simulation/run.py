@@ -44,12 +44,15 @@ def play(world: World, until: float | None = None) -> None:
     world.run_until(FAULTS_S if until is None else min(until, FAULTS_S))
     world.note("faults", "end")
     world.heal()
-    healed_at = world.now
-    while (complaint := world.complaint(healed_at)) is not None:
-        if world.now > healed_at + HEAL_S:
-            raise Violation(
-                f"progress: seed {world.seed} is not well {HEAL_S} s after the last fault: {complaint}"
-            )
+    until_well(world, "the last fault")
+
+
+def until_well(world: World, what: str) -> None:
+    """Go on until the world has no complaint about the time since `what`. Raises Violation."""
+    began_at = world.now
+    while (complaint := world.complaint(began_at)) is not None:
+        if world.now > began_at + HEAL_S:
+            raise Violation(f"progress: seed {world.seed} is not well {HEAL_S} s after {what}: {complaint}")
         world.run_until(world.now + 0.1)
 
 

@@ -8,13 +8,12 @@ from typing import Any
 from actors.ground.features import PUSH_LEVEL
 from actors.ground.image import MetadataImage, TopicImage
 from tests.simulation.clients import Committer, Reader
-from tests.simulation.faults import Faults
 from tests.simulation.machines import COORDINATOR, PARTITIONS, TOPIC, TOPIC_ID, Kind
 from tests.simulation.parts import Process
 from tests.simulation.push.channels import Channels
 from tests.simulation.push.consumers import FOUND, Owners, PushConsumer, Remover
-from tests.simulation.run import FAULTS_S, HEAL_S
-from tests.simulation.world import PRODUCTION, Code, Trace, Violation, World
+from tests.simulation.run import play, until_well
+from tests.simulation.world import PRODUCTION, Code, Trace, World
 
 CONSUMERS = 4
 CHANGE_EVERY_S = 0.1, 1.5
@@ -93,26 +92,12 @@ def run(seed: int, *, code: Code = PRODUCTION, trace: Trace | None = None) -> Pu
     """Run one seed. Raises Violation, whose text begins with the name of the checker, or what the code
     raised."""
     world = PushWorld(seed, replicas=None, code=code, trace=trace, kind=PUSHING)
-    Faults(world).schedule(FAULTS_S)
-    world.start()
-    world.run_until(FAULTS_S)
-    world.note("faults", "end")
-    world.heal()
-    _until_well(world, "the last fault")
+    play(world)
     for _ in range(QUIET_CHANGES):
         world.change_topics()
         world.run_until(world.now + world.chance.choice((0.02, 0.5)))
         world.change_topics()
-        _until_well(world, "topics changed while all was quiet")
+        until_well(world, "topics changed while all was quiet")
     world.finish()
     world.owners.at_the_end()
     return world
-
-
-def _until_well(world: PushWorld, what: str) -> None:
-    """Go on until all is read as it should be. Raises Violation."""
-    began_at = world.now
-    while (complaint := world.complaint(began_at)) is not None:
-        if world.now > began_at + HEAL_S:
-            raise Violation(f"progress: seed {world.seed} is not well {HEAL_S} s after {what}: {complaint}")
-        world.run_until(world.now + 0.1)
