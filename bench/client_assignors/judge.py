@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from actors.protocol.client_assignor_messages import INVALID_ASSIGNMENT
+from bench.consumers.ownership import OfGroup, two_owners
 from bench.swarm.records.requests import Partition
 
-OfGroup = tuple[str, str, int]
-"""Group id, topic, partition."""
 PASSING: Final = frozenset({14, 15, 16, 25, 69, 110, 113})
 """Errors of Prepare and Install that a member gets that lost its turn, its membership or its coordinator."""
 
@@ -31,13 +30,7 @@ class Judge:
     def owners(self, owned: Iterable[tuple[str, str, Iterable[Partition]]]) -> Iterator[str]:
         """Look whether a partition has two owners. `owned`: group id, member id and partitions of each
         consumer that counts."""
-        owners: dict[OfGroup, str] = {}
-        for group_id, member_id, places in owned:
-            for topic, number in places:
-                place = group_id, topic, number
-                if place in owners:
-                    yield f"ownership: {place} is owned by {owners[place]} and {member_id}"
-                owners[place] = member_id
+        return two_owners(owned, "owned")
 
     def committed(self, group_id: str, offsets: Mapping[Partition, int]) -> None:
         for (topic, number), offset in offsets.items():

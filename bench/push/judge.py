@@ -19,10 +19,9 @@ from actors.protocol.push_messages import (
     StartFetcherRequest,
     StopFetcherRequest,
 )
+from bench.consumers.ownership import OfGroup, two_owners
 from bench.member.push import PushMember
 
-GroupPlace = tuple[str, str, int]
-"""Group id, topic and partition."""
 PushRequest = PingRequest | StopFetcherRequest | StartFetcherRequest
 
 
@@ -34,7 +33,7 @@ class PushJudge:
         that is deleted go with it."""
         self.members: dict[int, PushMember] = {}
         """The consumers that there are, by a number of their own."""
-        self.floors: dict[GroupPlace, int] = {}
+        self.floors: dict[OfGroup, int] = {}
         """The offset of each partition that is known to be committed."""
         self.starts = 0
         self._is_lasting = is_lasting
@@ -67,14 +66,12 @@ class PushJudge:
 
     def owners(self, now_ms: int) -> Iterator[str]:
         """Look whether a partition is read by two."""
-        owners: dict[GroupPlace, str] = {}
-        for member in self.members.values():
-            if member.is_fetching and not member.suspects(now_ms):
-                for topic, partition in member.positions:
-                    place = member.terms.group_id, topic, partition
-                    if place in owners:
-                        yield f"ownership: {place} is read by {owners[place]} and {member.consumer_id}"
-                    owners[place] = member.consumer_id
+        owned = (
+            (member.terms.group_id, member.consumer_id, member.positions)
+            for member in self.members.values()
+            if member.is_fetching and not member.suspects(now_ms)
+        )
+        return two_owners(owned, "read")
 
     def _started(self, number: int, request: StartFetcherRequest) -> Iterator[str]:
         self.starts += 1
