@@ -51,8 +51,8 @@ class AssigningConsumer:
         self.member = member
         self.positions: dict[Partition, int] = {}
         """The offset that comes next, of each partition that the consumer owns."""
-        self.heard_s = time.monotonic()
-        """When the coordinator last answered a heartbeat."""
+        self.vouched_s = time.monotonic()
+        """When the last heartbeat was sent that the coordinator answered: it began the session no earlier."""
         self.computing: asyncio.Task[None] | None = None
         self.on_change: Callable[[], None] = lambda: None
         """Called when other partitions are owned than before."""
@@ -82,6 +82,8 @@ class AssigningConsumer:
         wire = await self._connect(await self._coordinator())
         try:
             while not self._is_closing:
+                if self.member.target is not None:
+                    await self._reconcile(wire)
                 request = self.member.next_request(time.monotonic())
                 if request is None:
                     await asyncio.sleep(LOOK_S)
@@ -94,6 +96,7 @@ class AssigningConsumer:
 
     async def _exchange(self, wire: Wire, request: Any) -> bool:
         """Send one heartbeat. Returns whether the coordinator is still the one to ask."""
+        sent_s = time.monotonic()
         told = heartbeat_told(await self._call(wire, HEARTBEAT, heartbeat_fields(request)))
         reaction = self.member.received(told)
         if reaction is Reaction.GIVE_UP:
@@ -103,9 +106,7 @@ class AssigningConsumer:
         if reaction is Reaction.AGAIN:
             await asyncio.sleep(RETRY_S)
         if reaction is Reaction.FINE:
-            self.heard_s = time.monotonic()
-            if self.member.target is not None:
-                await self._reconcile(wire)
+            self.vouched_s = sent_s
             self._compute_if_asked(wire)
         return reaction is not Reaction.FIND
 
@@ -117,17 +118,18 @@ class AssigningConsumer:
     # Partitions.
 
     async def _reconcile(self, wire: Wire) -> None:
-        """Commit, own what the coordinator gives, and find out where to begin. Raises what is in GONE."""
+        """Commit, own what the coordinator gives, and find out where to begin. Raises what is in GONE: then
+        the next connection begins with it, for a heartbeat would say that it is done."""
         if self.member.revoked:
             await self.commit(wire)
         target = self.member.target or partitions.EMPTY
         await self._learn_names(wire, {topic_id for topic_id, _ in target})
         owned = {(self._names[topic_id], number) for topic_id, number in listed(target)}
+        self._take({place: at for place, at in self.positions.items() if place in owned})
         new = owned - self.positions.keys()
         found = await self._committed(wire, new) if new else {}
-        kept = {place: at for place, at in self.positions.items() if place in owned}
         self.member.reconcile()
-        self._take(kept | {place: found.get(place, UNKNOWN) for place in new})
+        self._take(self.positions | {place: found.get(place, UNKNOWN) for place in new})
 
     def _take(self, positions: dict[Partition, int]) -> None:
         is_other = positions.keys() != self.positions.keys()

@@ -136,9 +136,9 @@ class Swarm:
         self.findings.extend(words)
 
     def _owned(self) -> Iterator[tuple[str, str, Iterable[Partition]]]:
-        """Tell what consumers own, of which the coordinator has heard within the session."""
+        """Tell what consumers own, of which the coordinator has surely heard within the session."""
         for fake in self._living.values():
-            if time.monotonic() - fake.heard_s < self.plan.session_s:
+            if time.monotonic() - fake.vouched_s < self.plan.session_s:
                 yield fake.member.terms.group_id, fake.described(), list(fake.positions)
 
     async def _live(self, group: int) -> None:
@@ -234,9 +234,9 @@ class _Fake(AssigningConsumer):
 
     def described(self) -> str:
         """Say who this is, and how well it knows what it owns, for a finding."""
-        age_s = time.monotonic() - self.heard_s
+        age_s = time.monotonic() - self.vouched_s
         ways = [word for word, is_so in (("closing", self._is_closing), ("dying", self._is_dying)) if is_so]
-        about = ", ".join((f"epoch {self.member.epoch}", f"heard {age_s:.1f} s ago", *ways))
+        about = ", ".join((f"epoch {self.member.epoch}", f"vouched for {age_s:.1f} s ago", *ways))
         return f"{self.member.member_id} ({about})"
 
     async def run(self) -> None:
