@@ -21,9 +21,9 @@ from confluent_kafka import ConsumerGroupTopicPartitions as GroupPartitions
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from actors.network.wire import Closed, Wire
 from actors.protocol.partitioning import Partitioning
 from cluster.demo_consumer import DemoConsumer, Reading
-from cluster.wire import Closed, Wire
 
 RECORDS = 20_000
 QUIET: dict[str, Any] = {"log_level": 0}

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from actors.coordinator.ground import partitions
+from actors.network.wire import Wire
 from actors.protocol.client_assignor_messages import InstallAssignmentRequest, PrepareAssignmentResponse
 from bench.client_assignors.wire import (
     HEARTBEAT,
@@ -30,7 +31,6 @@ from bench.consumers.fetching import UNKNOWN
 from bench.member.computing import ComputingMember, listed
 from bench.member.reactions import Reaction
 from bench.swarm.records.requests import Partition
-from cluster.wire import Wire
 
 LOOK_S: Final = 0.05
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 from actors.assignors.by_members.sticky import Sticky
 from actors.assignors.by_members.weighted import CapacityWeighted
 from actors.catalog.headers import parse_header
+from actors.network.wire import frame_of, parsed
 from bench.client_assignors.wire import (
     HEARTBEAT,
     INSTALL,
@@ -31,7 +32,6 @@ from bench.member.consumer import ConsumerTerms
 from bench.replica.offsets import NOW_MS, TOPIC, Pair, counted
 from cluster.cli.common import console
 from cluster.cli.tables import Table
-from cluster.wire import frame_of, parsed
 
 PLAIN: Final = "no assignors"
 SILENT: Final = "assignors, said once"

@@ -1,4 +1,4 @@
-"""What a member that computes asks and is told, as `cluster.wire.Wire` takes and gives it. PURE."""
+"""What a member that computes asks and is told, as `actors.network.wire.Wire` takes and gives it. PURE."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from uuid import UUID
 
 from actors.coordinator.ground.partitions import from_lists, unpack
 from actors.ground.records import ClientAssignor, TopicPartitions
+from actors.network.wire import message_class
 from actors.protocol.client_assignor_messages import (
     ClientSide,
     InstallAssignmentRequest,
@@ -18,7 +19,6 @@ from actors.protocol.client_assignor_messages import (
 )
 from actors.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from actors.protocol.schema_classes import EXTENDED, Kind, made_classes
-from cluster.wire import message_class
 
 SOFTWARE: Final = ("groupd-python", "1")
 """How the client names itself: who begins with `groupd-` is told of the requests of our own."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from actors.network.wire import Closed, Wire
 from bench.swarm.records.requests import Partition
-from cluster.wire import Closed, Wire
 
 Address = tuple[str, int]
 GONE: Final = (OSError, Closed, TimeoutError)

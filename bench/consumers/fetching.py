@@ -8,10 +8,10 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from actors.network.wire import Wire
 from bench.consumers.asking import GONE, RETRY_S, Address
 from bench.swarm.records import requests
 from bench.swarm.records.requests import Partition
-from cluster.wire import Wire
 
 FETCH_WAIT_MS: Final = 500
 UNKNOWN: Final = -1

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from actors.coordinator.ground.partitions import PARTITION_BYTES
 from actors.ground.records import TopicPartitions
+from actors.network.wire import message_class, request_frame
 from actors.protocol.api_keys import (
     API_VERSIONS,
     CONSUMER_GROUP_HEARTBEAT,
@@ -38,7 +39,6 @@ from actors.protocol.wire import (
     legacy_string,
 )
 from bench.member.member import Asked
-from cluster.wire import message_class, request_frame
 from storage.history.calls import Partitions
 
 _INT32: Final = struct.Struct(">i")

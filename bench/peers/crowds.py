@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import uvloop
 
+from actors.network.wire import message_class, request_frame
 from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT
 from actors.protocol.messages import ConsumerGroupHeartbeatRequest
 from bench.member.consumer import ConsumerMember
@@ -20,7 +21,6 @@ from bench.peers.load import Target
 from bench.peers.members import Member
 from bench.peers.peer import Peer
 from bench.peers.plan import kept
-from cluster.wire import message_class, request_frame
 
 TOPIC: Final = "bench"
 TOPIC_PARTITIONS: Final = 100

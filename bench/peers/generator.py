@@ -26,7 +26,7 @@ import time
 from collections import deque
 from typing import Any, Final
 
-from cluster.wire import parse_answer
+from actors.network.wire import parse_answer
 
 READ_BYTES: Final = 256 * 1024
 CONNECTING_MAX: Final = 50

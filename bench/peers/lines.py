@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, cast
 
+from actors.network.wire import Closed, parse_answer, request_frame
 from actors.protocol.wire import legacy_string
 from bench.member.requests import Request, api_versions, find_coordinator
-from cluster.wire import Closed, parse_answer, request_frame
 
 Address = tuple[str, int]
 

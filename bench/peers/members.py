@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final, NamedTuple
 
+from actors.network.wire import Closed, Wire, request_frame
 from actors.protocol.messages import HeartbeatRequest
 from bench.member.answers import beaten
 from bench.member.requests import encoded
 from bench.peers.lines import Address, Line, framed
-from cluster.wire import Closed, Wire, request_frame
 
 FIND_TIMEOUT_S: Final = 60.0
 BEAT_TIMEOUT_S: Final = 1.0

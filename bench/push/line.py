@@ -8,8 +8,8 @@ import contextlib
 import struct
 from typing import Any, Final
 
+from actors.network.wire import Closed, parse_answer, request_frame
 from actors.protocol.push_codec import is_of_coordinator
-from cluster.wire import Closed, parse_answer, request_frame
 
 SOFTWARE: Final = ("groupd-push-consumer", "1")
 """How the client names itself: who begins with `groupd-` is told of the requests of our own."""

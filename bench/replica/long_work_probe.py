@@ -20,13 +20,13 @@ import uvloop
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
+from actors.network.wire import request_frame
 from bench.ground.steady_heartbeat import steady_heartbeat
 from bench.ground.throwaway import Tier
 from bench.peers.members import Member
 from bench.peers.settling import settle_group
 from bench.replica.long_work import GOAL_MS
 from cluster.cli.tables import Table
-from cluster.wire import request_frame
 
 Say = Callable[[str], None]
 Address = tuple[str, int]

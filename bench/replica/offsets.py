@@ -33,12 +33,12 @@ from actors.ground.release import LEVEL_MAX
 from actors.ground.settings import GroupSettings
 from actors.leader.group_server import GroupServer, Share
 from actors.leader.known_requests import SCANNED_MAX, KnownRequests
+from actors.network.wire import request_frame
 from actors.protocol.partitioning import Partitioning
 from actors.replica.entry import RecordType
 from actors.replica.replica import Replica
 from cluster.cli.common import console
 from cluster.cli.tables import Table
-from cluster.wire import request_frame
 
 COMMITTED: Final = (1, 10, 100)
 """How many partitions of a topic a request commits."""

@@ -21,6 +21,7 @@ import statistics
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
+from actors.network.wire import Wire, request_frame
 from bench.ground.steady_heartbeat import steady_heartbeat
 from bench.ground.throwaway import Tier
 from bench.peers import load
@@ -28,7 +29,6 @@ from bench.peers.generators import Generators
 from bench.peers.load import Servers, Target
 from bench.peers.members import Member
 from bench.tier.basics import settle_groups
-from cluster.wire import Wire, request_frame
 
 MEMBERS: Final = 200
 HELD_MEMBERS, HELD_SPACING_S = 600, 3.0

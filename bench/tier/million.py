@@ -22,6 +22,7 @@ from rich.console import Console
 
 from actors.coordinator.ground.partitions import count
 from actors.ground.records import TopicPartitions
+from actors.network.wire import Wire
 from actors.protocol.java_hash import partition_for
 from actors.protocol.messages import ConsumerGroupHeartbeatResponse
 from bench.ground.throwaway import Tier, pss_mib
@@ -33,7 +34,6 @@ from bench.peers.consumer import terms
 from bench.peers.lines import RETRY_S, Address, Line, coordinators, framed, open_all
 from bench.peers.living import AGAIN
 from cluster.cli.tables import Table
-from cluster.wire import Wire
 
 TOPIC: Final = "idle"
 GOAL_BYTES: Final = 1_024

@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from actors.network.wire import Wire
 from actors.protocol.java_hash import partition_for
 from bench.ground.threads import Threads, threads_of
 from bench.ground.throwaway import Tier
@@ -30,7 +31,6 @@ from bench.peers.members import Member, find_coordinator
 from bench.peers.settling import settle_group
 from bench.tier import path_counter
 from bench.tier.idle import OURS, owner
-from cluster.wire import Wire
 
 TOPIC: Final = "path"
 PARTITIONS: Final = 10

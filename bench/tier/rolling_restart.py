@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable
 from typing import NamedTuple
 
+from actors.network.wire import Closed, Wire
 from actors.protocol.consumer_protocol import Subscription, write_subscription
 from bench.ground.interrupts import deaf
 from bench.member.assigning import Alike
@@ -21,7 +22,6 @@ from bench.peers.lines import Address, Line
 from bench.peers.living import Living
 from bench.peers.options import Options
 from bench.peers.peer import Peer
-from cluster.wire import Closed, Wire
 
 INTERVAL_S = 3.0
 SESSION_MS = 45_000

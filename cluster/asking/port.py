@@ -20,6 +20,7 @@ from actors.ground.spec import CONTROLLER_GROUP, NodeSpec, broker_name, partitio
 from actors.machines.far import FarActor
 from actors.machines.link import Answer, told
 from actors.metadata.records import GroupPlacementValue
+from actors.network.wire import Closed, Wire
 from actors.protocol.errors import MalformedRequest
 from actors.protocol.questions import (
     ABOUT,
@@ -38,7 +39,6 @@ from cluster.groups.connection import Address, opened
 from cluster.groups.properties import ClientProperties
 from cluster.tier_actors import replica_actor
 from cluster.tier_file import TierError, TierFile
-from cluster.wire import Closed, Wire
 
 GATHER_S: Final = 0.002
 """How long, in seconds, a question waits for others that go with it."""

@@ -10,10 +10,10 @@ from typing import Any, Final, TypeVar
 
 from kio.schema.errors import ErrorCode
 
+from actors.network.wire import Closed, Wire, message_class
 from cluster.groups.properties import ClientProperties
 from cluster.groups.sasl import authenticate
 from cluster.tier_file import TierError
-from cluster.wire import Closed, Wire, message_class
 
 TIMEOUT_S: Final = 15.0
 """How long, in seconds, one request may take, and all tries together to find a coordinator or leader."""

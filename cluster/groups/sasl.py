@@ -8,10 +8,10 @@ import binascii
 import secrets
 from typing import Any
 
+from actors.network.wire import Closed, Wire
 from actors.security.scram import client_key, keys_of, salted_password, signature
 from cluster.groups.properties import ClientProperties
 from cluster.tier_file import TierError
-from cluster.wire import Closed, Wire
 
 HANDSHAKE_VERSION = 1
 AUTHENTICATE_VERSION = 1

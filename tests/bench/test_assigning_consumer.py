@@ -11,11 +11,11 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 
 from actors.assignors.by_members.sticky import Sticky
+from actors.network.wire import from_plain, parsed
 from bench.client_assignors.consumer import AssigningConsumer
 from bench.client_assignors.wire import HEARTBEAT, class_with_tags
 from bench.member.computing import ComputingMember
 from bench.member.consumer import ConsumerTerms
-from cluster.wire import from_plain, parsed
 
 TOPIC_ID: Final = UUID(int=1)
 APIS: Final = {

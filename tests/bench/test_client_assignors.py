@@ -9,6 +9,7 @@ from actors.assignors.by_members.sticky import Sticky
 from actors.assignors.by_members.weighted import CapacityWeighted
 from actors.assignors.spec import AssignmentSpec
 from actors.coordinator.ground.partitions import from_lists
+from actors.network.wire import frame_of, request_frame
 from actors.protocol.client_assignor_messages import (
     INVALID_ASSIGNMENT,
     ClientSide,
@@ -30,7 +31,6 @@ from bench.client_assignors.wire import (
 )
 from bench.member.computing import FAILED, ComputingMember, MemberAssignor, listed
 from bench.member.consumer import ConsumerTerms
-from cluster.wire import frame_of, request_frame
 
 TOPIC = bytes(15) + b"\1"
 

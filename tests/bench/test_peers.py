@@ -16,6 +16,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from actors.network.wire import request_frame
 from bench.cli import app
 from bench.peers import load, markdown, table
 from bench.peers.compared import plots, results
@@ -28,7 +29,6 @@ from bench.peers.plan import BEHIND, SATURATED, Command, Outcome, Report, Row, S
 from bench.peers.process import Floor
 from bench.peers.runner import Runner
 from bench.peers.works import heartbeats, offsets
-from cluster.wire import request_frame
 
 OPTIONS = Options(runs=3, seconds=0.2, quick=True)
 

@@ -12,11 +12,11 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from actors.network.wire import Wire
 from actors.protocol.java_hash import partition_for
 from bench.chaos.targets.site import Site
 from bench.chaos.targets.target import until
 from bench.peers.settling import settle_group
-from cluster.wire import Wire
 from tests.tier.committer import Committer
 
 TOPIC = "orders"

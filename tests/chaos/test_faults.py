@@ -12,13 +12,13 @@ import psutil
 import pytest
 
 from actors.ground.spec import CONTROLLER_GROUP
+from actors.network.wire import request_frame
 from bench.chaos.faults import KINDS
 from bench.chaos.faults.bursts import KILLS
 from bench.chaos.faults.disks import SLOW_SYNC_MS
 from bench.chaos.faults.network import CLIENT_DELAY_S, SLOW_MS
 from bench.chaos.targets import sites
 from bench.chaos.targets.site import Site
-from cluster.wire import request_frame
 from tests.chaos.load import Load, addresses
 from tests.chaos.scene import Scene, suffer
 

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from cluster.wire import Closed, Wire
+from actors.network.wire import Closed, Wire
 from tests.faults.history import History, Violation
 from tests.faults.shape import PAIRS, REPLICAS, TOPIC, clients_socket
 from tests.faults.supervisor import until

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from actors.network.wire import request_frame, to_plain
 from actors.protocol.java_hash import partition_for
 from bench.ground.steady_heartbeat import steady_heartbeat
-from cluster.wire import request_frame, to_plain
 from tests.fuzz.client import Client
 from tests.fuzz.plausible import SUBSCRIPTION
 from tests.fuzz.stack import PARTITIONS, Stack

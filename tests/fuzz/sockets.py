@@ -12,8 +12,8 @@ from collections import deque
 from typing import Any
 from uuid import UUID
 
+from actors.network.wire import Closed, Wire
 from actors.protocol.entities import response_class
-from cluster.wire import Closed, Wire
 from tests.fuzz.campaign import DISTORTED_SHARE, Tally, Wanted, every_distortion, made
 from tests.fuzz.mutations import framed, mutate
 from tests.fuzz.plausible import TOPICS, Known

@@ -14,11 +14,11 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from actors.network.connection import Connection
+from actors.network.wire import frame_of, from_plain, parsed
 from actors.protocol.client_assignor_messages import INVALID_ASSIGNMENT
 from actors.protocol.java_hash import partition_for
 from bench.client_assignors.wire import HEARTBEAT, INSTALL, PREPARE, class_with_tags
 from bench.ground.steady_heartbeat import steady_heartbeat
-from cluster.wire import frame_of, from_plain, parsed
 from tests.fuzz.distortions import NULL, Distortion, distorted, distortions
 from tests.fuzz.mutations import framed
 from tests.fuzz.stack import PARTITIONS, Stack

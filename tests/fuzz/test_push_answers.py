@@ -9,10 +9,10 @@ import logging
 
 import pytest
 
+from actors.network.wire import parse_answer, request_frame
 from actors.protocol import api_keys
 from actors.protocol.java_hash import partition_for
 from actors.protocol.push_codec import FIRST_ID, is_of_coordinator, read_push, written_answer
-from cluster.wire import parse_answer, request_frame
 from tests.fuzz.stack import PARTITIONS, Stack
 from tests.fuzz.stories import frames_of, play
 from tests.fuzz.wrong_answers import CLOSING, OF_OFFSETS_CLOSING, PASSING, Wrong

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from actors.network.wire import Wire
 from bench.ground.throwaway import Tier
 from bench.peers.members import find_coordinator
 from cluster.ports import free_ports
-from cluster.wire import Wire
 from tests.fuzz.sockets import bombard
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(600)]

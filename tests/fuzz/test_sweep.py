@@ -9,9 +9,9 @@ import tempfile
 import pytest
 
 from actors.catalog.table import is_flexible, name_of
+from actors.network.wire import request_frame
 from actors.protocol.entities import request_class
 from actors.protocol.entity_schema import shapes
-from cluster.wire import request_frame
 from tests.fuzz.campaign import Campaign, Tally
 from tests.fuzz.client import Client
 from tests.fuzz.distortions import distorted, distortions

@@ -22,8 +22,8 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from actors.ground.topic_names import OFFSETS_TOPIC
+from actors.network.wire import Wire
 from bench.ground.steady_heartbeat import steady_heartbeat as _beat
-from cluster.wire import Wire
 from tests.kafka import jvm
 
 GOLDEN = Path(__file__).parent / "golden.jsonl"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.ground.topic_names import TRANSACTIONS_TOPIC
-from cluster.wire import Wire
+from actors.network.wire import Wire
 from tests.kafka_records.capture import DEADLINE_S, TOPIC, create_topic, keep, read_topic, until
 
 GOLDEN = Path(__file__).parent / "golden_transactions.jsonl"

@@ -35,11 +35,11 @@ from actors.leader.offsets_partition import OffsetsPartition, Outside
 from actors.metadata.wire import pack_image
 from actors.network.channel import Answer
 from actors.network.connection import Connection
+from actors.network.wire import FindClass, frame_of, message_class, parsed
 from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, OFFSET_COMMIT
 from actors.replica.host import ReplicaHost
 from actors.security.gate import ACLS
 from bench.ground.steady_heartbeat import steady_heartbeat
-from cluster.wire import FindClass, frame_of, message_class, parsed
 from tests.coordinator.alone import Log, commit
 
 EPOCH_MS = 1_700_000_000_000

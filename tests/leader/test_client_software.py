@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from cluster.wire import request_frame, to_plain
+from actors.network.wire import request_frame, to_plain
 from tests.fuzz.bystanders import group_of
 from tests.fuzz.client import Client
 from tests.fuzz.leaping import LeapingLoop

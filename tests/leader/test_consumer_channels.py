@@ -13,12 +13,12 @@ from actors.ground.identity import ClientIdentity
 from actors.ground.image import MetadataImage
 from actors.leader.consumer_channels import OWED_MAX
 from actors.leader.group_server import GroupServer, Share
+from actors.network.wire import parse_answer, request_frame
 from actors.protocol import api_keys
 from actors.protocol.errors import MalformedRequest
 from actors.protocol.partitioning import Partitioning
 from actors.protocol.push_codec import FIRST_ID, is_of_coordinator, read_push, written_answer
 from actors.protocol.push_messages import PingRequest, Pushed
-from cluster.wire import parse_answer, request_frame
 from tests.coordinator.alone import commit, lead, new_replica
 from tests.coordinator.driver import image_of
 from tests.coordinator.shards import new_shard

@@ -21,9 +21,9 @@ from actors.ground.records import (
 from actors.ground.settings import GroupSettings
 from actors.leader.group_server import Answer, ElsewhereError, GroupServer, Share
 from actors.leader.large_answers import SMALL_MAX, Pack
+from actors.network.wire import parse_answer, request_frame
 from actors.protocol.java_hash import partition_for
 from actors.protocol.partitioning import Partitioning
-from cluster.wire import parse_answer, request_frame
 from tests.coordinator.alone import commit, lead, log_of, new_replica
 from tests.coordinator.shards import new_shard
 from tests.leader.asking import Line

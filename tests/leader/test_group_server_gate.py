@@ -11,9 +11,9 @@ from actors.ground.identity import TIER, ClientIdentity
 from actors.ground.image import MetadataImage
 from actors.ground.spec import BrokerSettings
 from actors.leader.group_server import GroupServer, LastHeartbeat, Share
+from actors.network.wire import parse_answer, request_frame
 from actors.protocol.partitioning import Partitioning
 from actors.security.gate import ACLS, Gate
-from cluster.wire import parse_answer, request_frame
 from tests.coordinator.alone import lead, new_replica
 from tests.coordinator.shards import new_shard
 from tests.leader.asking import Line

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from actors.network.wire import request_frame, to_plain
 from actors.protocol.api_keys import HEARTBEAT
-from cluster.wire import request_frame, to_plain
 from tests.fuzz.bystanders import group_of
 from tests.fuzz.client import Client
 from tests.fuzz.leaping import LeapingLoop

@@ -25,9 +25,9 @@ from actors.ground.settings import GroupSettings
 from actors.leader.group_server import GroupServer, Share
 from actors.leader.known_requests import WASTED_MAX, KnownCommit, KnownFetch, KnownRequests
 from actors.metrics.counts import ApiCounts
+from actors.network.wire import parse_answer, request_frame
 from actors.protocol.messages import OffsetCommitRequest
 from actors.protocol.partitioning import Partitioning
-from cluster.wire import parse_answer, request_frame
 from tests.coordinator.alone import Log, new_replica
 from tests.coordinator.shards import new_shard
 from tests.leader.asking import Line

@@ -6,9 +6,9 @@ from actors.ground.contract import Request
 from actors.ground.limits import REMEMBERED_HEARTBEATS_MAX
 from actors.leader.group_server import LastHeartbeat, LastHeartbeats
 from actors.metrics.counts import RequestCounts
+from actors.network.wire import request_frame
 from actors.protocol.api_keys import HEARTBEAT
 from actors.protocol.messages import HeartbeatRequest
-from cluster.wire import request_frame
 
 
 def frame_of(number: int, generation: int = 1, correlation_id: int = 1) -> bytes:

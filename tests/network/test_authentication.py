@@ -16,9 +16,9 @@ from actors.network.early_authentication import EarlySasl
 from actors.network.listener import Listener
 from actors.network.quota import ConnectionLimits, ConnectionQuota
 from actors.network.table import ConnectionTable
+from actors.network.wire import Closed, Wire
 from actors.protocol.errors import MalformedRequest, UnsupportedRequest
 from actors.security.scram import SCRAM_SHA_256
-from cluster.wire import Closed, Wire
 from tests.network.conftest import Run
 from tests.security.credentials import make_credential
 

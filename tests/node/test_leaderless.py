@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from actors.catalog.headers import parse_header
+from actors.network.wire import request_frame
 from actors.node.leaderless import HELD_FOR_S, Leader, Leaderless, Wake
 from actors.protocol.header import Header
 from actors.protocol.partitioning import Partitioning
-from cluster.wire import request_frame
 
 FOUR = Partitioning(4)
 HERE, THERE = "a", "b"

@@ -12,8 +12,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from actors.network.wire import message_class
 from actors.protocol.java_hash import partition_for
-from cluster.wire import message_class
 from tests.oracle import normal
 from tests.oracle.connection import Closed, Connection, NoAnswer, pause
 from tests.oracle.profiles import OFFSETS_PARTITIONS, password_of

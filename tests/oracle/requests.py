@@ -12,9 +12,9 @@ from typing import Any
 from kio.serial import entity_writer
 from kio.static.primitive import i32Timedelta, i64Timedelta
 
+from actors.network.wire import message_class
 from actors.protocol.entity_schema import FieldShape, shapes
 from actors.protocol.schema_classes import known_versions
-from cluster.wire import message_class
 
 ZEROS: Mapping[str, Any] = {"string": "", "bytes": b"", "records": b"", "bool": False, "uuid": None}
 """The zero value of each of Kafka's types; types that are not here are numbers, whose zero value is 0."""

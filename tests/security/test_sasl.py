@@ -7,9 +7,9 @@ from typing import Any
 from kafka.net.sasl.scram import ScramClient
 
 from actors.catalog.headers import parse_header
+from actors.network.wire import parse_answer, request_frame
 from actors.security.sasl import MECHANISMS, Passwords, SaslExchange, SaslPolicy, Step, refused_again
 from actors.security.scram import SCRAM_SHA_256
-from cluster.wire import parse_answer, request_frame
 from tests.security.credentials import make_credential
 
 ALICE = make_credential("alice", SCRAM_SHA_256, "secret", b"salt", 4096)

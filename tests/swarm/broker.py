@@ -15,9 +15,9 @@ from kio.schema.errors import ErrorCode
 from actors.catalog import codec
 from actors.catalog.groups import GROUP_APIS
 from actors.catalog.headers import parse_header
+from actors.network.wire import from_plain, message_class
 from actors.protocol.api_keys import API_VERSIONS, FIND_COORDINATOR
 from actors.protocol.wire import compact_count, legacy_string
-from cluster.wire import from_plain, message_class
 
 NAMED = 3
 """The first version of ApiVersions that names the client's software."""

@@ -10,6 +10,7 @@ import gevent
 import pytest
 from kio.schema.errors import ErrorCode
 
+from actors.network.wire import from_plain, message_class
 from actors.protocol.messages import HeartbeatRequest, LeaveGroupRequest, OffsetCommitRequest
 from actors.topics.batch import check_batch, one_batch, placed
 from bench.member.assigning import CLASSIC_RANGE
@@ -19,7 +20,6 @@ from bench.swarm.records.behind import Behind
 from bench.swarm.records.lag import lags_of
 from bench.swarm.records.producer import Producer
 from bench.swarm.rows.recorder import Recorder
-from cluster.wire import from_plain, message_class
 from storage.history.calls import ANSWERED, CLOSED, Call, History, Offset, history_of
 from storage.history.judge.records import judge_records
 from storage.history.judge.verdict import judge

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from kio.schema.errors import ErrorCode
 
+from actors.network.wire import from_plain, message_class
 from actors.protocol.api_keys import (
     CONSUMER_GROUP_HEARTBEAT,
     CREATE_TOPICS,
@@ -47,7 +48,6 @@ from actors.protocol.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from cluster.wire import from_plain, message_class
 from tests.swarm.broker import ScriptedBroker
 
 OFFERS: Final = (

@@ -7,7 +7,7 @@ import ssl
 import struct
 from collections.abc import Mapping
 
-from cluster.wire import request_frame
+from actors.network.wire import request_frame
 
 METADATA = 3
 HEARTBEAT = 12

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from actors.network.wire import Closed, Wire
 from bench.peers.members import Member, find_coordinator
 from bench.peers.settling import settle_group
-from cluster.wire import Closed, Wire
 from tests.polling import DEADLINE_S, until
 
 RETRY_S = 0.02

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from actors.network.wire import Closed, Wire, parse_answer, request_frame
 from bench.ground.throwaway import Tier
 from bench.peers.members import find_coordinator
 from cluster.ports import free_ports
-from cluster.wire import Closed, Wire, parse_answer, request_frame
 from tests.polling import until
 from tests.tier.bad_frames import API_VERSIONS, CORRELATION_ID, FATAL, header
 

@@ -17,9 +17,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from actors.network.wire import Wire
 from bench.ground.throwaway import Tier
 from cluster.ports import free_ports
-from cluster.wire import Wire
 from tests.polling import DEADLINE_S, until
 from tests.tier.conftest import kill
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from actors.network.wire import Wire
 from bench.ground.throwaway import Tier
 from bench.peers.members import Member
 from bench.peers.settling import settle_group
 from cluster.ports import free_ports
-from cluster.wire import Wire
 from tests.polling import until
 from tests.tier.conftest import kill
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from actors.network.wire import Closed, Wire
 from actors.protocol.java_hash import partition_for
 from bench.ground.throwaway import Tier
 from bench.peers.members import Member, find_coordinator
 from bench.peers.settling import settle_group
-from cluster.wire import Closed, Wire
 from tests.polling import DEADLINE_S, until
 from tests.tier.committer import RETRY_S, Committer, check
 from tests.tier.conftest import kill

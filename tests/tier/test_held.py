@@ -16,10 +16,10 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from actors.network.wire import Wire
 from bench.ground.throwaway import Tier
 from bench.peers.members import find_coordinator
 from cluster.ports import free_ports
-from cluster.wire import Wire
 from tests.polling import DEADLINE_S, passed, until
 from tests.tier.consumers import Reader, shared_out
 from tests.tier.python_readers import AiokafkaReader, KafkaPythonReader, wait_until

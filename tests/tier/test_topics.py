@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
+from actors.network.wire import Wire
 from bench.ground.throwaway import Tier
 from bench.peers.members import find_coordinator
-from cluster.wire import Wire
 from tests.polling import DEADLINE_S, until
 from tests.tier.consumers import Reader, produce, shared_out
 from tests.topics.batches import batch

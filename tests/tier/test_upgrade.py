@@ -13,8 +13,8 @@ from kio.schema.errors import ErrorCode
 
 from actors.ground.features import GROUPD_VERSION, UPGRADE
 from actors.ground.release import LEVEL_MAX, RELEASE
+from actors.network.wire import Wire
 from bench.ground.throwaway import Tier
-from cluster.wire import Wire
 
 pytestmark = pytest.mark.clients
 

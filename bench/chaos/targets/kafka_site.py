@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
 
+from actors.network.wire import Closed
 from bench.chaos.targets.proxy import Proxy, Way
 from bench.chaos.targets.target import (
     BROKER,
@@ -33,7 +34,6 @@ from bench.peers.kafka_nodes import HOST, KafkaNodes
 from bench.peers.lines import Address, Line, unready
 from cluster.ports import free_ports
 from cluster.tier_file import TierError
-from cluster.wire import Closed
 
 HEAP: Final = "512m"
 LOOK_TIMEOUT_S: Final = 5.0

@@ -12,6 +12,7 @@ from typing import Final
 
 import uvloop
 
+from actors.network.wire import Closed
 from bench.member.requests import encoded
 from bench.peers.classic import storm
 from bench.peers.lines import Address, Line, find_frame, found_at, framed, open_all
@@ -19,7 +20,6 @@ from bench.peers.members import Member
 from bench.peers.options import Failed, Options, Refused
 from bench.peers.peer import Peer
 from bench.peers.plan import Sample, Scenario, kept, percentiles, saturated
-from cluster.wire import Closed
 
 BACKOFF_S: Final = 0.05
 ANSWER_TIMEOUT_S: Final = 5.0

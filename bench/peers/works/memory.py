@@ -14,6 +14,7 @@ from typing import Final
 
 import uvloop
 
+from actors.network.wire import parse_answer, request_frame
 from actors.protocol.api_keys import CONSUMER_GROUP_HEARTBEAT
 from bench.member.answers import consumer_beaten
 from bench.member.consumer import ConsumerMember
@@ -26,7 +27,6 @@ from bench.peers.options import Failed, Options
 from bench.peers.peer import Peer
 from bench.peers.plan import Sample, Scenario
 from bench.peers.runner import on_its_own
-from cluster.wire import parse_answer, request_frame
 
 GROUPS: Final = 1_000
 MEMBERS_EACH: Final = 100

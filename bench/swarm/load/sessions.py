@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from actors.network.wire import parse_answer
 from actors.protocol.api_keys import DESCRIBE_CONFIGS
 from bench.member.requests import by_schema
 from bench.swarm.planning.due import CONSUMER_INTERVAL_MS
@@ -12,7 +13,6 @@ from bench.swarm.planning.plan import CONSUMER, CONSUMER_SESSION_MS, Plan
 from bench.swarm.wire.connection import Closed, Connection, TimedOut
 from bench.swarm.wire.errors import error_name
 from cluster.groups.requests import GROUP_RESOURCE
-from cluster.wire import parse_answer
 
 VERSION: Final = 4
 NAME: Final = "consumer.session.timeout.ms"

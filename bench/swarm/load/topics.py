@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import gevent
 
+from actors.network.wire import parse_answer
 from bench.member.requests import by_schema
 from bench.swarm.planning.plan import TopicPlan
 from bench.swarm.wire.clock import now_us
 from bench.swarm.wire.coordinators import Bootstrap, Catalogue
 from bench.swarm.wire.errors import error_name
-from cluster.wire import parse_answer
 from storage.history.call_files import SUFFIX, CallWriter
 from storage.history.calls import NEVER, Topic
 

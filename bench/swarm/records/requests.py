@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from actors.network.wire import parse_answer
 from bench.member.requests import Request, by_schema
 from bench.swarm.records.batches import next_offset
-from cluster.wire import parse_answer
 
 Partition = tuple[str, int]
 PRODUCE_VERSION: Final = 9

@@ -14,6 +14,7 @@ from gevent import socket
 from gevent.event import AsyncResult
 from gevent.lock import BoundedSemaphore
 
+from actors.network.wire import parse_answer
 from actors.protocol.wire import legacy_string
 from bench.member.answers import is_unsupported, offered_apis
 from bench.member.requests import NAMED_FROM, Request, api_versions, by_schema
@@ -21,7 +22,6 @@ from bench.swarm.planning.clients import Client
 from bench.swarm.wire.clock import now_us
 from cluster.groups.properties import ClientProperties
 from cluster.groups.sasl import authenticate
-from cluster.wire import parse_answer
 
 Address = tuple[str, int]
 T = TypeVar("T")
@@ -203,7 +203,7 @@ def _open(address: Address, properties: ClientProperties) -> socket.socket:
 
 
 class _SaslWire:
-    """The part of `cluster.wire.Wire` that SASL needs, on this connection."""
+    """The part of `actors.network.wire.Wire` that SASL needs, on this connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from gevent.lock import BoundedSemaphore
 
+from actors.network.wire import parse_answer
 from actors.protocol.java_hash import partition_for
 from bench.member.requests import by_schema
 from bench.peers.lines import found_at
@@ -17,7 +18,6 @@ from bench.swarm.wire.clock import now_us
 from bench.swarm.wire.connection import Address, Closed, Connection, TimedOut, connect
 from bench.swarm.wire.exchange import UNWRITTEN, Ledger, Question, connecting, exchange
 from cluster.groups.properties import ClientProperties
-from cluster.wire import parse_answer
 from storage.history.calls import Call
 
 METADATA_VERSION: Final = 12

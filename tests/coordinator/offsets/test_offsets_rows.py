@@ -21,6 +21,7 @@ from actors.ground.records import (
     OffsetRowsKey,
     OffsetRowsValue,
 )
+from actors.network.wire import request_frame
 from actors.protocol import api_keys
 from actors.protocol.messages import (
     CommittedPartition,
@@ -30,7 +31,6 @@ from actors.protocol.messages import (
     OffsetFetchResponse,
 )
 from actors.protocol.offset_rows import CommittedRows, FetchedRows, FineRows, packed
-from cluster.wire import request_frame
 from tests.coordinator.batches import one_by_one
 from tests.coordinator.driver import START_MS, Driver, image_of, topic_id
 
