@@ -116,3 +116,19 @@ def test_a_swarm_that_is_stopped_keeps_what_it_has(tier: Tier, tmp_path: Path) -
     history = read_history(directory)
     assert history.is_whole
     assert judge(history, planned=due.planned(record, history.ended_us)).is_fine
+
+
+@pytest.mark.slow
+def test_who_needs_the_whole_run_is_stopped_with_it(tier: Tier, tmp_path: Path) -> None:
+    def watch(second: Second) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_swarm(
+            eventful("whole", 120.0),
+            tier.bootstrap,
+            tmp_path / "run",
+            Launch(is_whole=True),
+            on_second=watch,
+        )
+    assert (tmp_path / "run" / "run.json").exists(), "it ended as a swarm does"

@@ -48,7 +48,7 @@ def _measure(members: int, settled_s: float, seconds: float, peer: Peer) -> Samp
     bootstrap = ",".join(f"{host}:{port}" for host, port in peer.bootstrap)
     with tempfile.TemporaryDirectory(prefix="groupd-day-") as directory:
         plan = _plan(members, settled_s + seconds, is_quick=peer.options.quick)
-        run_swarm(plan, bootstrap, Path(directory), Launch(cleans_up=True), on_second=day)
+        run_swarm(plan, bootstrap, Path(directory), Launch(cleans_up=True, is_whole=True), on_second=day)
     return day.sample(seconds)
 
 

@@ -52,6 +52,8 @@ class Launch(NamedTuple):
     """The name and version of the Kafka, for the report."""
     cleans_up: bool = False
     """The plan's groups and topics are deleted afterwards."""
+    is_whole: bool = False
+    """Nothing is to be made of a part of the run: Ctrl-C goes on to the caller once the swarm has ended."""
 
 
 PLAIN: Final = Launch()
@@ -68,7 +70,8 @@ def run_swarm(
     """Run `plan` against a Kafka and write what was asked and answered into `directory`, which is returned.
 
     Raises Unreachable, NoConsumerProtocol, TierError. Ctrl-C ends the run early, and so does `on_second` by
-    raising KeyboardInterrupt; what was done until then is kept.
+    raising KeyboardInterrupt; what was done until then is kept, and KeyboardInterrupt raised anew if the
+    launch says that only the whole counts.
     """
     given = properties(bootstrap, None)
     if launch.security is not None:
@@ -87,9 +90,10 @@ def run_swarm(
             is_interrupted = _listen(locust, seconds, on_second)
     if launch.cleans_up:
         clean_up_after(directory, plan, given)
-    if not (directory / "run.json").exists():
-        if is_interrupted:
-            raise KeyboardInterrupt
+    has_run = (directory / "run.json").exists()
+    if is_interrupted and (launch.is_whole or not has_run):
+        raise KeyboardInterrupt
+    if not has_run:
         raise Unreachable(_last_words(directory / LOG_FILE))
     return directory
 
