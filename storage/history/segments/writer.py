@@ -17,8 +17,8 @@ from storage.history.segments.names import DAY_MS, Segment
 
 DROPPED_KIND: Final = "events_dropped"
 GIVEN_BACK_FROM_BYTES: Final = 2 << 20
-"""From which size on a segment's memory is given back to the system. A storm of joins leaves tens of MB
-that nothing else needs; less is kept, for the next segment would have its pages cleared anew."""
+"""A segment of this size or more gives its memory back to the system: a storm of joins leaves tens of MB that
+nothing else needs. What is smaller is kept, for the next segment would have its pages cleared anew."""
 
 
 class Written(NamedTuple):
