@@ -20,7 +20,7 @@ HEADER_BYTES = 61
 _LENGTH_FROM = 12
 """How many bytes of a batch its length does not count: those in front of the length, and the length
 itself."""
-_CRC_FROM = 21
+CRC_FROM = 21
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _BASE_OFFSET = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
@@ -47,7 +47,7 @@ that there is not."""
 ZSTD = 4
 NO_SEQUENCE = -1
 _ONE_BATCH = "Produce requests must have exactly one record batch per partition"
-_CONTROL_KEY = struct.Struct(">hh")
+CONTROL_KEY = struct.Struct(">hh")
 _CONTROL_VALUE = struct.Struct(">hi")
 assert _HEADER.size == HEADER_BYTES
 
@@ -79,6 +79,15 @@ class BatchHeader(NamedTuple):
         return bool(self.attributes & _TRANSACTIONAL_BIT)
 
     @property
+    def is_control(self) -> bool:
+        """Return whether the batch has no records of a producer's, but markers that Kafka wrote."""
+        return bool(self.attributes & _CONTROL_BIT)
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
     def has_append_time(self) -> bool:
         """Return whether all records have the batch's highest time, which then is that of their append."""
         return bool(self.attributes & _LOG_APPEND_TIME_BIT)
@@ -101,7 +110,7 @@ def one_batch(records: bytes | None, *, zstd_allowed: bool = True) -> bytes:
     CORRUPT_MESSAGE for bytes that are no batch. Without `zstd_allowed` it also raises UnknownCodec; else a
     log looks at the codec.
     """
-    size_bytes = None if records is None else _batch_bytes(records, 0)
+    size_bytes = None if records is None else batch_bytes(records, 0)
     if records is None or size_bytes is None:
         raise LogError(ErrorCode.invalid_record, _ONE_BATCH)
     if records[_MAGIC_AT] != MAGIC:
@@ -118,12 +127,12 @@ def one_batch(records: bytes | None, *, zstd_allowed: bool = True) -> bytes:
             raise LogError(ErrorCode.unsupported_compression_type, "zstd needs Produce version 7 or later.")
         if codec > ZSTD:
             raise UnknownCodec(ErrorCode.unknown_server_error, f"Unknown compression type {codec}.")
-    if _batch_bytes(records, size_bytes) is not None:
+    if batch_bytes(records, size_bytes) is not None:
         raise LogError(ErrorCode.invalid_record, _ONE_BATCH)
     return records if size_bytes == len(records) else records[:size_bytes]
 
 
-def _batch_bytes(records: bytes, at: int) -> int | None:
+def batch_bytes(records: bytes, at: int) -> int | None:
     """Return how many bytes the batch at `at` has; None if it does not end within the records. Raises
     LogError with CORRUPT_MESSAGE if what stands there can be no batch."""
     left = len(records) - at
@@ -161,7 +170,7 @@ def check_batch(batch: bytes, message_bytes_max: int) -> BatchHeader:
             f"The record batch size is {len(batch)} bytes which exceeds the maximum configured value of "
             f"{message_bytes_max}.",
         )
-    if crc32c(memoryview(batch)[_CRC_FROM:]) != header.crc:
+    if crc32c(memoryview(batch)[CRC_FROM:]) != header.crc:
         raise LogError(ErrorCode.corrupt_message, "Record batch is corrupt (its CRC does not match).")
     _check_contents(header)
     return header
@@ -193,10 +202,10 @@ def placed(records: bytes, base_offset: int, leader_epoch: int, log_append_time_
     _BASE_OFFSET.pack_into(batch, 0, base_offset)
     _LEADER_EPOCH.pack_into(batch, _LENGTH_FROM, leader_epoch)
     if log_append_time_ms is not None:
-        (attributes,) = _ATTRIBUTES.unpack_from(batch, _CRC_FROM)
-        _ATTRIBUTES.pack_into(batch, _CRC_FROM, attributes | _LOG_APPEND_TIME_BIT)
+        (attributes,) = _ATTRIBUTES.unpack_from(batch, CRC_FROM)
+        _ATTRIBUTES.pack_into(batch, CRC_FROM, attributes | _LOG_APPEND_TIME_BIT)
         _MAX_TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, log_append_time_ms)
-        _CRC.pack_into(batch, _CRC_FROM - _CRC.size, crc32c(memoryview(batch)[_CRC_FROM:]))
+        _CRC.pack_into(batch, CRC_FROM - _CRC.size, crc32c(memoryview(batch)[CRC_FROM:]))
     return bytes(batch)
 
 
@@ -213,7 +222,7 @@ def end_marker(
 ) -> bytes:
     """Return a control batch that ends a transaction of `producer`, to be `placed`; org.apache.kafka
     EndTransactionMarker and ControlRecordType."""
-    key, value = _CONTROL_KEY.pack(0, int(committed)), _CONTROL_VALUE.pack(0, coordinator_epoch)
+    key, value = CONTROL_KEY.pack(0, int(committed)), _CONTROL_VALUE.pack(0, coordinator_epoch)
     body = b"\0\0\0" + bytes((2 * len(key),)) + key + bytes((2 * len(value),)) + value + b"\0"
     record = bytes((2 * len(body),)) + body
     attributes = _TRANSACTIONAL_BIT | _CONTROL_BIT
@@ -224,7 +233,7 @@ def end_marker(
         )
         + record
     )
-    _CRC.pack_into(batch, _CRC_FROM - _CRC.size, crc32c(memoryview(batch)[_CRC_FROM:]))
+    _CRC.pack_into(batch, CRC_FROM - _CRC.size, crc32c(memoryview(batch)[CRC_FROM:]))
     return bytes(batch)
 
 
@@ -247,7 +256,7 @@ def plain_batch(records: Sequence[tuple[bytes, bytes | None]], timestamp_ms: int
     batch = bytearray(
         _HEADER.pack(0, length, 0, MAGIC, 0, 0, len(records) - 1, *times, *producer, len(records)) + body
     )
-    _CRC.pack_into(batch, _CRC_FROM - _CRC.size, crc32c(memoryview(batch)[_CRC_FROM:]))
+    _CRC.pack_into(batch, CRC_FROM - _CRC.size, crc32c(memoryview(batch)[CRC_FROM:]))
     return bytes(batch)
 
 
@@ -275,12 +284,11 @@ def newest(batch: bytes, start_offset: int) -> tuple[int, int]:
     """Return (offset, timestamp) of the first record that has the batch's highest timestamp; if the records
     cannot be told apart, the last one's offset."""
     header = read_header(batch)
-    last_offset = header.base_offset + header.last_offset_delta
     if not header.attributes & (_LOG_APPEND_TIME_BIT | _COMPRESSION_MASK):
         for offset, timestamp_ms, _, _ in _records(batch, header):
             if timestamp_ms == header.max_timestamp_ms and offset >= start_offset:
                 return offset, timestamp_ms
-    return last_offset, header.max_timestamp_ms
+    return header.last_offset, header.max_timestamp_ms
 
 
 def plain_records(batch: bytes, header: BatchHeader) -> Iterator[tuple[int, bool]]:
@@ -306,9 +314,9 @@ def _records(batch: bytes, header: BatchHeader) -> Iterator[tuple[int, int, bool
     at = HEADER_BYTES
     for _ in range(header.record_count):
         try:
-            length, body_at = _varint(batch, at)
-            timestamp_delta, delta_at = _varint(batch, body_at + 1)
-            offset_delta, key_at = _varint(batch, delta_at)
+            length, body_at = read_varint(batch, at)
+            timestamp_delta, delta_at = read_varint(batch, body_at + 1)
+            offset_delta, key_at = read_varint(batch, delta_at)
             has_key = not batch[key_at] & _NEGATIVE_BIT
         except IndexError:
             return
@@ -318,7 +326,7 @@ def _records(batch: bytes, header: BatchHeader) -> Iterator[tuple[int, int, bool
         yield header.base_offset + offset_delta, header.base_timestamp_ms + timestamp_delta, has_key, at
 
 
-def _varint(batch: bytes, at: int) -> tuple[int, int]:
+def read_varint(batch: bytes, at: int) -> tuple[int, int]:
     """Return a zigzag varint and the offset behind it. Raises IndexError at the batch's end."""
     byte = batch[at]
     if byte < 0x80:  # nearly all are so small
