@@ -154,3 +154,11 @@ LINK_GREETING_BYTES_MAX = 4096
 assert FRAME_BYTES_MAX + 2 * CONNECTION_BUFFER_BYTES_MAX < LINK_FRAME_BYTES_MAX, "a hand-over must fit"
 assert LINK_FRAME_BYTES_MAX < LINK_QUEUE_BYTES_MAX
 assert RAFT_ENTRY_BYTES_MAX + 2 * FEED_ANSWER_BYTES_MAX < LINK_FRAME_BYTES_MAX, "an answer of a feed must fit"
+
+METADATA_TRANSACTION_BYTES_MAX = 256 * MIB
+"""The most bytes of records that an open transaction of an upstream cluster's metadata log may have.
+Controllers use transactions for the first records of a cluster, and for nothing large."""
+METADATA_BATCH_BYTES_MAX = 64 * MIB
+"""The largest batch of an upstream cluster's metadata log, eight times what Kafka's controllers write."""
+METADATA_SNAPSHOT_CHUNK_BYTES = MIB // 4
+"""How much of a snapshot of that log is asked for at once."""

@@ -10,7 +10,15 @@ from typing import Any, Final, NamedTuple, Union, get_args, get_origin
 
 NO_TIME: Final = timedelta(0)
 
-FIXED_FORMATS: Final = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "float64": "d"}
+FIXED_FORMATS: Final = {
+    "bool": "?",
+    "int8": "b",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "int64": "q",
+    "float64": "d",
+}
 """Kafka's types of fixed size whose Python value is what struct reads and writes, with struct's format."""
 
 

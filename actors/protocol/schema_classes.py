@@ -108,6 +108,19 @@ def classes_of(schema: Mapping[str, Any], version: int, kind: Kind) -> SimpleNam
     return made
 
 
+def record_class(schema: Mapping[str, Any], version: int) -> Any:
+    """Return the class of a record that stands in a log, whose schema has the form of the kept files."""
+    common = {
+        "__version__": version,
+        "__flexible__": version >= schema["flexible_since"],
+        "__api_key__": schema["api_key"],
+        "__module__": f"{__name__}.{schema['record']}",
+    }
+    made = _class(SimpleNamespace(), schema["name"], schema["fields"], common)
+    made.__type__ = EntityType.data
+    return made
+
+
 def _class(made: SimpleNamespace, name: str, rows: Sequence[Row], common: Mapping[str, Any]) -> Any:
     if (known := getattr(made, name, None)) is not None:
         return known

@@ -1,11 +1,13 @@
 """Kafka's message schemas, read from a jar of Kafka's and written in kio's words.
 
     python -m tests.kafka.schemas                       # the schemas that the project keeps, anew
+    python -m tests.kafka.schemas metadata              # all records of the metadata log
     python -m tests.kafka.schemas api_versions heartbeat
 
 Kafka's jar of clients has a JSON file for each message. `actors/protocol/schema_classes.py` makes classes of
 what is written here, for versions that kio has not got. Names and types are those that kio's generator
-chooses.
+chooses. The records of `__cluster_metadata`, of which kio has none, are written in the same words: they are
+in another jar.
 """
 
 from __future__ import annotations
@@ -23,6 +25,10 @@ from tests.kafka import jvm
 
 KEPT = Path(__file__).parents[2] / "actors" / "protocol" / "schemas"
 MESSAGES = "common/message/"
+KEPT_RECORDS = Path(__file__).parents[2] / "actors" / "upstream" / "schemas"
+RECORDS = "common/metadata/"
+METADATA = "metadata"
+"""The word for all records of the metadata log on the command line."""
 NO_VERSION_ABOVE = 2**15 - 1
 Json = dict[str, Any]
 
@@ -62,11 +68,16 @@ def clients_jar() -> Path:
     return next((jvm.build() / "libs").glob("kafka-clients-*.jar"))
 
 
-def messages(jar: Path) -> Iterator[Json]:
-    """Every message of the jar as Kafka writes it, without the comments."""
+def metadata_jar() -> Path:
+    """The jar that has the records of the metadata log."""
+    return next((jvm.build() / "libs").glob("kafka-metadata-*.jar"))
+
+
+def messages(jar: Path, folder: str = MESSAGES) -> Iterator[Json]:
+    """Every message in a folder of the jar as Kafka writes it, without the comments."""
     with zipfile.ZipFile(jar) as archive:
         for name in sorted(archive.namelist()):
-            if name.startswith(MESSAGES) and name.endswith(".json"):
+            if name.startswith(folder) and name.endswith(".json"):
                 text = archive.read(name).decode()
                 yield json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE))
 
@@ -92,6 +103,26 @@ def schemas(jar: Path) -> dict[str, Json]:
             "response": _message(pair["response"]),
         }
     return found
+
+
+def record_schemas(jar: Path) -> dict[str, Json]:
+    """Every record of the metadata log by its name, in the form of the kept files."""
+    found = {}
+    for record in messages(jar, RECORDS):
+        name = snake_case(record["name"].removesuffix("Record"))
+        found[name] = {
+            "record": name,
+            "api_key": record["apiKey"],
+            "versions": (_versions(record["validVersions"]) * 2)[:2],
+            "flexible_since": _versions(record["flexibleVersions"])[0],
+            **_message({**record, "fields": [_with_default(field) for field in record["fields"]]}),
+        }
+    return found
+
+
+def _with_default(field: Json) -> Json:
+    """The field of a record; a tagged number that has no default of its own is 0 where its tag is absent."""
+    return {"default": "0", **field} if "tag" in field and field["type"] in NUMBERS else field
 
 
 def _message(message: Json) -> Json:
@@ -203,8 +234,11 @@ def _folded(value: Any) -> Any:
 
 def main(names: Sequence[str]) -> None:
     found = schemas(clients_jar())
-    for name in names or [path.stem for path in KEPT.glob("*.json")]:
+    for name in [name for name in names if name != METADATA] or [path.stem for path in KEPT.glob("*.json")]:
         (KEPT / f"{name}.json").write_text(as_text(found[name]), encoding="utf-8")
+    if not names or METADATA in names:
+        for name, schema in record_schemas(metadata_jar()).items():
+            (KEPT_RECORDS / f"{name}.json").write_text(as_text(schema), encoding="utf-8")
 
 
 if __name__ == "__main__":

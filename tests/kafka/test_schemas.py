@@ -30,6 +30,17 @@ def test_a_kept_schema_is_the_jars(found: dict[str, schemas.Json], path: Path) -
     assert kept == schemas.as_text(found[path.stem]), "python -m tests.kafka.schemas"
 
 
+@pytest.fixture(scope="module")
+def found_records(built: Path) -> dict[str, schemas.Json]:
+    return schemas.record_schemas(next((built / "libs").glob("kafka-metadata-*.jar")))
+
+
+def test_the_kept_records_of_the_metadata_log_are_the_jars(found_records: dict[str, schemas.Json]) -> None:
+    kept = {path.stem: path.read_text(encoding="utf-8") for path in schemas.KEPT_RECORDS.glob("*.json")}
+    said = {name: schemas.as_text(schema) for name, schema in found_records.items()}
+    assert kept == said, "python -m tests.kafka.schemas metadata"
+
+
 def test_all_messages_of_the_jar_become_the_classes_that_kio_has(found: dict[str, schemas.Json]) -> None:
     wrong: list[str] = []
     compared = 0
