@@ -22,11 +22,12 @@ from typing import Any
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32Timedelta, i64Timedelta
 
+from actors.ground.limits import FRAME_BYTES_MAX
 from actors.protocol.schema_classes import Kind, classes
 
 
 class Closed(Exception):
-    """Raised if the server closed the connection instead of answering."""
+    """Raised if the server closed the connection instead of answering, or if its answer is too large."""
 
 
 FindClass = Callable[[str, int, Kind], Any]
@@ -150,6 +151,8 @@ class Wire:
         """Return the next answer without its length prefix."""
         try:
             (size,) = struct.unpack(">i", await self._reader.readexactly(4))
+            if not 0 <= size <= FRAME_BYTES_MAX:
+                raise Closed(f"an answer of {size} bytes, which is not read")
             return await self._reader.readexactly(size)
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             raise Closed from error

@@ -4,7 +4,6 @@ KIP-853). PURE.
 
 import struct
 from typing import Any, Final, NamedTuple
-from uuid import UUID
 
 from kio.schema.k_raft_version_record.v0.data import KRaftVersionRecord
 from kio.schema.leader_change_message.v0.data import LeaderChangeMessage as LeaderChangeMessage0
@@ -16,6 +15,7 @@ from kio.schema.voters_record.v0.data import VotersRecord
 from actors.protocol.entity_reading import entity_reader
 from actors.protocol.errors import MalformedRequest
 from actors.topics.batch_contents import control_type
+from actors.upstream.records import id_bytes
 
 LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = 2, 3, 4, 5, 6
 """The types of control records, as org.apache.kafka ControlRecordType numbers them."""
@@ -63,7 +63,7 @@ class Voter(NamedTuple):
     """A controller that votes, with where it is reached: (listener, host, port)."""
 
     controller_id: int
-    directory_id: UUID | None
+    directory_id: bytes
     endpoints: tuple[tuple[str, str, int], ...]
 
 
@@ -105,7 +105,7 @@ def _control(kind: int, fields: Any) -> Control:
     voters = (
         Voter(
             voter.voter_id,
-            voter.voter_directory_id,
+            id_bytes(voter.voter_directory_id),
             tuple((each.name, each.host, each.port) for each in voter.endpoints),
         )
         for voter in fields.voters

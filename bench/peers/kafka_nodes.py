@@ -81,6 +81,10 @@ class KafkaNodes:
         """The address at which a broker listens for the others, and for clients that know it."""
         return (HOST, self._port + number - 1)
 
+    def controller(self, number: int) -> Address:
+        """The address at which it listens as a controller."""
+        return (HOST, self._port + self.brokers + number - 1)
+
     def clients_port(self, number: int) -> int:
         """The port at which it listens for clients that come through a proxy."""
         return self._port + 2 * self.brokers + number - 1
@@ -161,7 +165,7 @@ class KafkaNodes:
         return self._properties(number).with_suffix(".log")
 
     def _lines(self, number: int) -> str:
-        voters = (f"{n}@{HOST}:{self._port + self.brokers + n - 1}" for n in self.numbers)
+        voters = (f"{n}@{':'.join(map(str, self.controller(n)))}" for n in self.numbers)
         host, port = self.address(number)
         listeners = {"PLAINTEXT": (host, port)}
         advertised = {"PLAINTEXT": (host, port)}
@@ -175,7 +179,7 @@ class KafkaNodes:
             "process.roles": "broker,controller",
             "node.id": str(number),
             "controller.quorum.voters": ",".join(voters),
-            "listeners": _urls({**listeners, "CONTROLLER": (host, port + self.brokers)}),
+            "listeners": _urls({**listeners, "CONTROLLER": self.controller(number)}),
             "advertised.listeners": _urls(advertised),
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",

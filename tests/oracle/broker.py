@@ -43,6 +43,11 @@ class KafkaBroker:
         return f"127.0.0.1:{self.port}"
 
     @property
+    def data(self) -> Path:
+        """The directory of its logs."""
+        return self._directory / "data"
+
+    @property
     def log(self) -> Path:
         return self._directory / "broker.log"
 
@@ -95,7 +100,7 @@ class KafkaBroker:
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-            "log.dirs": str(self._directory / "data"),
+            "log.dirs": str(self.data),
         }
         # A profile with listeners of its own writes {port} and {controller_port} for where they are.
         given = {

@@ -51,7 +51,7 @@ def test_the_voters_of_a_quorum_that_can_change() -> None:
     }
     told = from_plain(voters.VotersRecord, {"version": 0, "voters": [voter]})
     log.apply(control_batch(1, KRAFT_VOTERS, told))
-    assert log.image.voters == {3: Voter(3, UUID(int=3), (("CONTROLLER", "c", 9093),))}
+    assert log.image.voters == {3: Voter(3, UUID(int=3).bytes, (("CONTROLLER", "c", 9093),))}
 
 
 def test_a_snapshot_ends_with_a_footer() -> None:

@@ -1,0 +1,172 @@
+"""A controller that says just what a story wants: it speaks Kafka's protocol over a real socket, about a
+metadata log that the story writes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_reader, entity_writer
+
+from actors.network.wire import from_plain, message_class, to_plain
+from actors.topics.batch import read_header
+from actors.upstream.controllers import Address
+from actors.upstream.following import METADATA_TOPIC_ID
+from tests.polling import reached
+
+APIS = {
+    1: ("fetch", 17, 17),
+    18: ("api_versions", 0, 0),
+    55: ("describe_quorum", 0, 1),
+    59: ("fetch_snapshot", 0, 0),
+    60: ("describe_cluster", 0, 1),
+    63: ("broker_heartbeat", 0, 2),
+}
+FINE, NOT_LEADER = ErrorCode.none, ErrorCode.not_leader_or_follower
+CLUSTER_ID = "scripted"
+
+
+class ScriptedController:
+    """A controller; its attributes may be changed at any time."""
+
+    def __init__(self) -> None:
+        self.controller_id = 1
+        self.epoch = 1
+        self.cluster_id = CLUSTER_ID
+        self.leader: Address | None = None
+        """Where the active controller is, if this is not it."""
+        self.batches: list[bytes] = []
+        self.start = 0
+        """The offset at which the log begins; what is before it is in the snapshot."""
+        self.high_watermark = 0
+        self.snapshot: tuple[int, int, bytes] | None = None
+        """End offset, epoch and bytes of the snapshot."""
+        self.chunk_bytes = 1 << 20
+        self.diverging: dict[str, int] | None = None
+        """What one Fetch is told about another history; then it is forgotten."""
+        self.is_garbled = False
+        """Whether its answers are too short by a byte."""
+        self.is_frozen = False
+        """Whether it answers nothing any more, and keeps its connections."""
+        self.fetches: list[int] = []
+        """The offsets that were asked for."""
+        self.address: Address = ("", 0)
+        self._serving: set[asyncio.Task[None]] = set()
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[ScriptedController]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.address = server.sockets[0].getsockname()[:2]
+        try:
+            yield self
+        finally:
+            server.close()
+            for task in self._serving:
+                task.cancel()
+            await asyncio.gather(*self._serving, return_exceptions=True)
+
+    def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._serving.add(asyncio.create_task(self._answer_all(reader, writer)))
+
+    async def _answer_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError), contextlib.closing(writer):
+            while True:
+                (size,) = struct.unpack(">i", await reader.readexactly(4))
+                await reached(lambda: not self.is_frozen)
+                answer = await self._answered(await reader.readexactly(size))
+                if self.is_garbled:
+                    answer = struct.pack(">i", len(answer) - 5) + answer[4:-1]
+                writer.write(answer)
+                await writer.drain()
+
+    async def _answered(self, frame: bytes) -> bytes:
+        api_key, version, correlation_id = struct.unpack_from(">hhi", frame)
+        api, _, _ = APIS[api_key]
+        asking, answering = message_class(api, version, "request"), message_class(api, version, "response")
+        _, at = entity_reader(asking.__header_schema__)(frame, 0)
+        asked, _ = entity_reader(asking)(frame, at)
+        fields = await getattr(self, f"_{api}")(to_plain(asked))
+        out = io.BytesIO()
+        header = answering.__header_schema__
+        entity_writer(header)(out, header(correlation_id=correlation_id))
+        entity_writer(answering)(out, from_plain(answering, fields))
+        return struct.pack(">i", out.tell()) + out.getvalue()
+
+    async def _api_versions(self, asked: Any) -> dict[str, Any]:
+        rows = [
+            {"api_key": key, "min_version": least, "max_version": most}
+            for key, (_, least, most) in APIS.items()
+        ]
+        return {"error_code": FINE, "api_keys": rows}
+
+    async def _describe_cluster(self, asked: Any) -> dict[str, Any]:
+        host, port = self.leader or self.address
+        row = {
+            "broker_id": 9 if self.leader else self.controller_id,
+            "host": host,
+            "port": port,
+            "rack": None,
+        }
+        told = {"cluster_id": self.cluster_id, "controller_id": row["broker_id"], "brokers": [row]}
+        return {"throttle_time": 0, "error_code": FINE, **told}
+
+    async def _describe_quorum(self, asked: Any) -> dict[str, Any]:
+        voter = {"replica_id": self.controller_id, "log_end_offset": 0}
+        partition = {
+            "partition_index": 0,
+            "error_code": NOT_LEADER if self.leader else FINE,
+            "leader_id": self.controller_id,
+            "leader_epoch": self.epoch,
+            "high_watermark": self.high_watermark,
+            "current_voters": [voter],
+            "observers": [],
+        }
+        topic = {"topic_name": "__cluster_metadata", "partitions": [partition]}
+        return {"error_code": FINE, "topics": [topic]}
+
+    async def _fetch(self, asked: Any) -> dict[str, Any]:
+        (partition,) = asked["topics"][0]["partitions"]
+        offset = partition["fetch_offset"]
+        self.fetches.append(offset)
+        answer: dict[str, Any] = {
+            "partition_index": 0,
+            "error_code": FINE,
+            "high_watermark": self.high_watermark,
+        }
+        answer |= {"aborted_transactions": None, "records": None}
+        if self.leader or partition["current_leader_epoch"] != self.epoch:
+            answer["error_code"] = NOT_LEADER
+        elif self.snapshot is not None and offset < self.start:
+            answer["snapshot_id"] = {"end_offset": self.snapshot[0], "epoch": self.snapshot[1]}
+        elif self.diverging is not None:
+            answer["diverging_epoch"], self.diverging = self.diverging, None
+        else:
+            found = [batch for batch in self.batches if read_header(batch).last_offset >= offset]
+            answer["records"] = b"".join(found)
+            if not found:
+                await asyncio.sleep(0.002)  # a controller holds such a fetch for a while
+        topic = {"topic_id": METADATA_TOPIC_ID, "partitions": [answer]}
+        return {"throttle_time": 0, "error_code": FINE, "responses": [topic]}
+
+    async def _fetch_snapshot(self, asked: Any) -> dict[str, Any]:
+        (partition,) = asked["topics"][0]["partitions"]
+        assert self.snapshot is not None
+        end_offset, epoch, content = self.snapshot
+        position = partition["position"]
+        answer = {
+            "index": 0,
+            "error_code": FINE,
+            "snapshot_id": {"end_offset": end_offset, "epoch": epoch},
+            "current_leader": {"leader_id": self.controller_id, "leader_epoch": self.epoch},
+            "size": len(content),
+            "position": position,
+            "unaligned_records": content[position : position + self.chunk_bytes],
+        }
+        topic = {"name": "__cluster_metadata", "partitions": [answer]}
+        return {"throttle_time": 0, "error_code": FINE, "topics": [topic]}
