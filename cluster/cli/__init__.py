@@ -14,6 +14,7 @@ import typer
 
 from cluster.cli import (
     acls,
+    attach,
     backup,
     capacity,
     config,
@@ -58,6 +59,7 @@ MODULES = (
     nodes,
     partitions,
     upgrade,
+    attach,
     backup,
     journal,
     metrics,

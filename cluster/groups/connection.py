@@ -36,6 +36,8 @@ SPOKEN: Final[dict[str, tuple[int, ...]]] = {
     "leave_group": (5, 4),
     "describe_configs": (4,),
     "incremental_alter_configs": (1,),
+    "describe_log_dirs": (4, 3, 2),
+    "fetch": (12,),
 }
 """API -> the versions that our calls are written for, the preferred one first: those of Kafka 3.0 and
 later."""

@@ -1,0 +1,394 @@
+"""What stands in the way of a tier that wants to stand in front of a Kafka cluster: one function a matter.
+PURE.
+
+An obstacle *blocks* if going on would harm the cluster or leave clients without their groups, and *warns* if
+it is something to know. Each says what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
+
+from actors.ground.features import GROUPD_VERSION, METADATA_VERSION
+from actors.security.sasl import MECHANISMS
+from actors.upstream.image import Broker, ClusterImage
+from actors.upstream.levels import CORDONS_LEVEL, UNDERSTOOD, metadata_version_name, not_understood
+from cluster.attaching.facts import (
+    AUTHORIZER,
+    INTER_BROKER_LISTENER,
+    OFFSETS_PARTITIONS,
+    OWN_AUTHORIZER,
+    SASL_MECHANISMS,
+    SHARE,
+    STREAMS,
+    Facts,
+    Wishes,
+)
+
+BLOCKS: Final = "blocks"
+WARNS: Final = "warns"
+NAMES_SHOWN_MAX: Final = 5
+"""How many of many names are shown."""
+_SECURITY_PROTOCOLS: Final = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
+_ENCRYPTED: Final = (1, 3)
+_AWAY: Final = "a broker that is registered but away"
+
+
+class Obstacle(NamedTuple):
+    """One thing that stands in the way."""
+
+    severity: str
+    name: str
+    what: str
+    do: str
+
+
+def obstacles(facts: Facts, wishes: Wishes) -> tuple[Obstacle, ...]:
+    """Return everything that stands in the way, what blocks first."""
+    if not facts.is_kraft:
+        return (_NOT_KRAFT,)
+    if (other := _other_cluster(facts)) is not None:
+        return (other,)
+    found = [each for check in CHECKS for each in check(facts, wishes)]
+    return tuple(sorted(found, key=lambda each: each.severity))
+
+
+_NOT_KRAFT: Final = Obstacle(
+    BLOCKS,
+    "not-kraft",
+    "The brokers know of no quorum of controllers with which the tier could register: their metadata is in "
+    "ZooKeeper, or they are no Apache Kafka.",
+    "Migrate the cluster to KRaft first (Kafka 3.9 is the last version that can).",
+)
+
+
+def _other_cluster(facts: Facts) -> Obstacle | None:
+    theirs = None if facts.quorum is None else facts.quorum.cluster_id
+    if theirs in (None, facts.cluster_id):
+        return None
+    return Obstacle(
+        BLOCKS,
+        "other-cluster",
+        f"--controllers are those of cluster {theirs}, --bootstrap names brokers of {facts.cluster_id}. "
+        "Nothing else was looked at.",
+        "Name the controllers of the cluster that the brokers belong to.",
+    )
+
+
+def _metadata_version(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
+    level = facts.features.get(METADATA_VERSION, 0)
+    if level < CORDONS_LEVEL:
+        name = metadata_version_name(level) if level else "not told"
+        yield Obstacle(
+            BLOCKS,
+            "metadata-version",
+            f"metadata.version is {name}. Below 4.3-IV0 a broker cannot cordon its log directories, so the "
+            "cluster would place new topics on the tier, which keeps no messages.",
+            "Run all brokers and controllers with Kafka 4.3 or later, then "
+            "`kafka-features.sh upgrade --release-version 4.3`.",
+        )
+
+
+def _features(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
+    for name, level in not_understood(facts.features).items():
+        most = UNDERSTOOD.get(name)
+        known = "does not know it" if most is None else f"understands it up to {_level(name, most)}"
+        yield Obstacle(
+            BLOCKS,
+            "feature",
+            f"Feature {name} is at {_level(name, level)}; this groupd {known}.",
+            "Update groupd, or downgrade the feature if nobody needs it yet.",
+        )
+
+
+def _level(name: str, level: int) -> str:
+    return metadata_version_name(level) if name == METADATA_VERSION else f"level {level}"
+
+
+def _unknown_records(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
+    if facts.image is None or not facts.image.unknown:
+        return
+    kinds = [
+        f"{count} x {kind.what} (metadata.version {metadata_version_name(kind.metadata_version)})"
+        for kind, count in facts.image.unknown.most_common()
+    ]
+    yield Obstacle(
+        BLOCKS,
+        "unknown-records",
+        f"The metadata log has records that this groupd cannot read: {shortened(kinds)}.",
+        "Update groupd to a release that understands this metadata.version.",
+    )
+
+
+def _unserved_groups(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
+    for kind in (SHARE, STREAMS):
+        names = [row.group for row in facts.groups if row.type == kind]
+        if names:
+            yield Obstacle(
+                BLOCKS,
+                f"{kind.lower()}-groups",
+                f"{counted(len(names), f'{kind.lower()} group')}: {shortened(names)}. The tier serves "
+                "classic and consumer groups, and they live in the same offsets partitions.",
+                "Stop and delete them, or keep the coordination on the brokers.",
+            )
+
+
+def _offsets_partitions(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
+    values = facts.config_values(OFFSETS_PARTITIONS)
+    said = ", ".join(f"{value} on {_brokers(ids)}" for value, ids in sorted(values.items()))
+    real = None if facts.partitions is None else str(len(facts.partitions))
+    if not facts.is_topic_seen:
+        yield Obstacle(
+            WARNS,
+            "not-seen",
+            "The user may not see __consumer_offsets: how many partitions it has, if any, is not known.",
+            "Give the user DESCRIBE on the topic, or let it read the metadata log.",
+        )
+        return
+    if len(values) > 1 or (real is not None and values and set(values) != {real}):
+        has = "does not exist yet" if real is None else f"has {real}"
+        yield Obstacle(
+            BLOCKS,
+            "offsets-partitions",
+            f"{OFFSETS_PARTITIONS} is {said}, and __consumer_offsets {has}. A broker that starts takes its "
+            "config for the number, and sends clients to the wrong coordinator.",
+            f"Set {OFFSETS_PARTITIONS}={real or 'N'} on every broker and restart those that have another.",
+        )
+    elif not values:
+        yield Obstacle(
+            WARNS,
+            "offsets-partitions",
+            f"No broker told its {OFFSETS_PARTITIONS}, which has to be the number of partitions of "
+            "__consumer_offsets.",
+            "Compare them in the brokers' properties.",
+        )
+
+
+def _ids(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
+    if wishes.first_id < 0 or wishes.ids[-1] > 2**31 - 1:
+        yield Obstacle(
+            BLOCKS, "id-range", f"{_range(wishes)} are no ids of brokers.", "Choose another --first-id."
+        )
+        return
+    for number, who in sorted(_takers(facts).items()):
+        if number in wishes.ids:
+            unregister = f"; if that broker never comes back, `kafka-cluster.sh unregister --id {number}`"
+            yield Obstacle(
+                BLOCKS,
+                "id-taken",
+                f"Id {number} belongs to {who}; the tier would take {_range(wishes)}.",
+                f"Choose another range with --first-id{unregister if who == _AWAY else ''}.",
+            )
+
+
+def _takers(facts: Facts) -> dict[int, str]:
+    """Return who has which id. Brokers and controllers share their ids."""
+    found = {}
+    for number in facts.quorum.ids if facts.quorum is not None else ():
+        found[number] = "a controller"
+    for controller in facts.image.controllers.values() if facts.image is not None else ():
+        found[controller.controller_id] = "a controller"
+    for asked in facts.brokers:
+        found[asked.broker_id] = f"the broker at {asked.host}:{asked.port}"
+    for broker in _registered(facts.image):
+        if broker.broker_id not in found:
+            found[broker.broker_id] = _AWAY if broker.fenced else "a broker that is registered"
+    return found
+
+
+def _second_tier(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
+    """A tier's brokers say so: they register with the feature `groupd.version`. One that does not (another
+    release, another program of the kind) still has nothing but cordoned directories."""
+    tiers = [each.broker_id for each in _registered(facts.image) if _is_of_a_tier(each)]
+    if tiers:
+        yield Obstacle(
+            BLOCKS,
+            "second-tier",
+            f"{_brokers(tiers).capitalize()} {'is' if len(tiers) == 1 else 'are'} of a tier that stands in "
+            "front of this cluster already (registered with groupd.version).",
+            "Detach that tier first: two of them would take the groups from each other.",
+        )
+    alike = [
+        each.broker_id for each in _registered(facts.image) if each.is_cordoned and not _is_of_a_tier(each)
+    ]
+    if alike:
+        in_range = any(number in wishes.ids for number in alike)
+        yield Obstacle(
+            BLOCKS if in_range else WARNS,
+            "second-tier",
+            f"{_brokers(alike).capitalize()} "
+            f"{'has' if len(alike) == 1 else 'have'} all log directories cordoned, as nodes of a tier have.",
+            "Make sure that no other tier stands in front of this cluster.",
+        )
+
+
+def _is_of_a_tier(broker: Broker) -> bool:
+    return any(name == GROUPD_VERSION for name, _, _ in broker.features)
+
+
+def _registered(image: ClusterImage | None) -> list[Broker]:
+    return [] if image is None else [image.brokers[number] for number in sorted(image.brokers)]
+
+
+def _listeners(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
+    protocols: dict[str, set[int]] = {}
+    for broker in _registered(facts.image):
+        if not broker.fenced and not _is_of_a_tier(broker):
+            for endpoint in broker.endpoints:
+                protocols.setdefault(endpoint.name, set()).add(endpoint.security_protocol)
+    internal = set(facts.config_values(INTER_BROKER_LISTENER))
+    for name in sorted(protocols.keys() - set(wishes.listeners)):
+        whom = (
+            "brokers could not reach the tier"
+            if name in internal
+            else "clients that use it would find no group"
+        )
+        yield Obstacle(
+            BLOCKS,
+            "listener-missing",
+            f"The brokers have a listener {name}, and the tier would have none of that name: {whom}.",
+            f"Give the tier one: --listeners {name}://HOST:PORT,...",
+        )
+    for name in sorted(set(wishes.listeners) - protocols.keys()) if protocols else ():
+        yield Obstacle(
+            WARNS,
+            "listener-unknown",
+            f"No broker has a listener {name}: nobody would be sent to it.",
+            f"Leave it out, or name one of theirs: {', '.join(sorted(protocols))}.",
+        )
+    for name, found in sorted(protocols.items()):
+        if name in wishes.listeners and found & set(_ENCRYPTED):
+            spoken = "/".join(_SECURITY_PROTOCOLS.get(number, str(number)) for number in sorted(found))
+            yield Obstacle(
+                WARNS,
+                "listener-encrypted",
+                f"Clients speak {spoken} to listener {name}, and the tier's own ports are not encrypted.",
+                "Terminate TLS in front of the tier, with a certificate for the advertised name.",
+            )
+
+
+def _rights(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
+    for right in facts.missing_rights:
+        yield Obstacle(
+            BLOCKS,
+            "right-missing",
+            f"The user may not {right.operation} on the cluster, which the tier needs to {right.needed_to}.",
+            f"`kafka-acls.sh --add --cluster --operation {right.operation} --allow-principal User:...`",
+        )
+    if facts.log_problem is not None:
+        yield Obstacle(
+            BLOCKS,
+            "metadata-log",
+            f"The metadata log could not be read: {facts.log_problem}. Ids, listeners and other tiers were "
+            "looked at only as far as brokers tell of them.",
+            "Give the user the right, and plan again.",
+        )
+
+
+def _security(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
+    for name in sorted(set(facts.config_values(AUTHORIZER)) - {"", OWN_AUTHORIZER}):
+        yield Obstacle(
+            WARNS,
+            "authorizer",
+            f"The brokers ask {name} for rights. The tier knows the rules in the metadata log only.",
+            f"Rights on groups have to be rules of {OWN_AUTHORIZER}.",
+        )
+    enabled = {each.strip() for value in facts.config_values(SASL_MECHANISMS) for each in value.split(",")}
+    secured = any(
+        endpoint.security_protocol in (2, 3)
+        for broker in _registered(facts.image)
+        for endpoint in broker.endpoints
+    )
+    if secured and (others := sorted(enabled - set(MECHANISMS) - {""})):
+        yield Obstacle(
+            WARNS,
+            "sasl-mechanism",
+            f"Clients may log in by {', '.join(others)}, which the tier does not offer.",
+            f"Clients of groups have to use one of {', '.join(MECHANISMS)}.",
+        )
+
+
+def _partitions(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
+    partitions = facts.partitions or ()
+    if leaderless := [each.number for each in partitions if each.leader < 0]:
+        yield Obstacle(
+            BLOCKS,
+            "partition-without-leader",
+            f"{counted(len(leaderless), 'offsets partition')} without a leader: {shortened(leaderless)}.",
+            "Bring back the brokers that have them.",
+        )
+    if short := [each.number for each in partitions if set(each.isr) < set(each.replicas)]:
+        yield Obstacle(
+            WARNS,
+            "under-replicated",
+            f"{counted(len(short), 'offsets partition')} with replicas out of sync: {shortened(short)}.",
+            "Wait until they are: the way back leads to the brokers that are in sync.",
+        )
+    topic = None if facts.image is None else facts.image.topic("__consumer_offsets")
+    moving = (
+        [
+            number
+            for number, each in topic.partitions.items()
+            if each.adding_replicas or each.removing_replicas
+        ]
+        if topic
+        else []
+    )
+    if moving:
+        yield Obstacle(
+            BLOCKS,
+            "partition-moving",
+            f"{counted(len(moving), 'offsets partition')} being reassigned: {shortened(sorted(moving))}.",
+            "Wait until that is done, or cancel it.",
+        )
+
+
+def _unseen(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
+    for broker in facts.brokers:
+        for problem in broker.problems:
+            yield Obstacle(
+                WARNS,
+                "not-seen",
+                f"Broker {broker.broker_id} ({broker.host}:{broker.port}): {problem}.",
+                "What it has is missing in this plan.",
+            )
+
+
+Check = Callable[[Facts, Wishes], Iterable[Obstacle]]
+CHECKS: Final[tuple[Check, ...]] = (
+    _metadata_version,
+    _features,
+    _unknown_records,
+    _unserved_groups,
+    _offsets_partitions,
+    _ids,
+    _second_tier,
+    _listeners,
+    _rights,
+    _security,
+    _partitions,
+    _unseen,
+)
+
+
+def shortened(names: Iterable[object]) -> str:
+    """Return names in a list, the first of them if there are many."""
+    found = [str(name) for name in names]
+    rest = len(found) - NAMES_SHOWN_MAX
+    shown = ", ".join(found[:NAMES_SHOWN_MAX])
+    return shown if rest <= 0 else f"{shown} and {rest} more"
+
+
+def counted(number: int, what: str) -> str:
+    """Return how many of something there are, in words."""
+    return f"1 {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def _brokers(ids: Iterable[int]) -> str:
+    found = list(ids)
+    return f"broker {found[0]}" if len(found) == 1 else f"brokers {shortened(found)}"
+
+
+def _range(wishes: Wishes) -> str:
+    return str(wishes.first_id) if wishes.nodes == 1 else f"{wishes.first_id} to {wishes.ids[-1]}"
