@@ -24,6 +24,7 @@ from cluster.ports import free_ports
 from tests.kafka import jvm
 from tests.oracle.broker import KafkaBroker
 from tests.polling import DEADLINE_S
+from tests.upstream.apart import BROKER_ID, CONTROLLER_ID, KafkaApart
 from tests.upstream.kafka import (
     ACLS,
     SMALL,
@@ -266,6 +267,35 @@ def test_a_killed_controller_is_followed_by_another() -> None:
         run(story())
     finally:
         nodes.stop()
+
+
+def test_a_quorum_that_can_change_is_in_the_image_and_in_its_snapshots() -> None:
+    """The controller is a process of its own. Who votes stands in control records, in snapshots, too."""
+    if (reason := jvm.missing()) is not None:
+        pytest.skip(reason)
+
+    async def story(kafka: KafkaApart) -> None:
+        async with following(kafka.controller) as live, wired(*kafka.broker) as wire:
+            image = live.image
+            assert image is not None
+            late = Follower(connector(), [kafka.controller])
+            async with asyncio.timeout(DEADLINE_S):
+                while late.snapshots == 0:
+                    await create_topic(wire, f"filler-{image.offset}", 20)
+                    await late.read_once(DEADLINE_S)
+                    late = late if late.snapshots else Follower(connector(), [kafka.controller])
+            for each in (image, late.image):
+                assert each is not None
+                assert each.features["kraft.version"] == 1
+                (voter,) = each.voters.values()
+                assert voter.controller_id == CONTROLLER_ID
+                assert voter.endpoints == (("CONTROLLER", *kafka.controller),)
+                assert (set(each.controllers), set(each.brokers)) == ({CONTROLLER_ID}, {BROKER_ID})
+                names = [endpoint.name for endpoint in each.brokers[BROKER_ID].endpoints]
+                assert (names, dict(each.unknown)) == (["INTERNAL", "PLAINTEXT"], {})
+
+    with KafkaApart({"metadata.log.max.record.bytes.between.snapshots": str(SNAPSHOT_BYTES)}) as kafka:
+        run(story(kafka))
 
 
 _JAAS = (
