@@ -55,6 +55,8 @@ class Answers:
         if asked.is_answered:
             raise Violation(f"answers: {process.name} answers request {token} twice: {body}")
         asked.is_answered = True
+        if not getattr(body, "error_code", 0):
+            asked.given_at = self._world.now
         del self._open[process][token]
         self.count += 1
         world = self._world

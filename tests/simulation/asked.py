@@ -34,6 +34,7 @@ class Asked:
         "arrived_at",
         "client",
         "floors",
+        "given_at",
         "heard",
         "heard_at",
         "is_abandoned",
@@ -54,6 +55,8 @@ class Asked:
         self.heard: Any = None
         """The answer that its client took, and when; None: it never came, or not in time."""
         self.heard_at = 0.0
+        self.given_at: float | None = None
+        """When the process answered well; None: it has not, or with an error."""
         self.is_answered = False
         self.is_abandoned = False
         """The client waits no longer and has closed the connection: it will not see the answer."""

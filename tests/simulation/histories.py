@@ -211,10 +211,13 @@ class Histories:
         for partition in told:
             self._own(group_id, epoch, partition, member_id, "consumer")
         if asked.is_abandoned:
-            if request.member_epoch == 0:
-                # A join that came late, after its member had joined by another: to the coordinator the member
-                # begins anew and owns nothing. KIP-848 has no means to tell the two apart.
-                self.keeps(group_id, member_id, set())
+            if request.topic_partitions is not None:
+                # It comes late, after its member had been answered on another connection: the coordinator
+                # believes what it says the member owns, which for a join is nothing, and gives the rest to
+                # others. KIP-848 has no means to tell that a later one has been answered; Kafka believes it,
+                # too (CurrentAssignmentBuilder.ownsRevokedPartitions).
+                owned = to_lists(request.topic_partitions).values()
+                self.keeps(group_id, member_id, {number for numbers in owned for number in numbers})
             return
         until = asked.sent_at + SESSION_S
         for partition in told:

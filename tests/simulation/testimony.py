@@ -51,9 +51,36 @@ def check(asked: Iterable[Asked], now: float) -> None:
 
 
 def _history(asked: Iterable[Asked], now: float) -> History:
-    rows: list[Any] = [call for each in asked if (call := _call(each)) is not None]
+    every = list(asked)
+    late = _late(every)
+    rows: list[Any] = [call for each in every if (call := _call(each)) is not None]
+    rows = [call._replace(assigned=None) if _is_overtaken(call, late) else call for call in rows]
+    rows += (call for calls in late.values() for call in calls)
     rows.append(Fault("whatever the seed decides", "", 0, int(now * US)))
     return history_of(rows)
+
+
+def _late(asked: list[Asked]) -> dict[str, list[Call]]:
+    """Return, by member, the heartbeats that say what it owns and were answered after their client had given
+    them up: as if they had been sent then. The coordinator believes them (see Histories)."""
+    late: dict[str, list[Call]] = {}
+    for each in asked:
+        body = each.request.body
+        if not (isinstance(body, ConsumerGroupHeartbeatRequest) and each.is_abandoned):
+            continue
+        if body.topic_partitions is not None and each.given_at is not None:
+            at_us = int(each.given_at * US)
+            call = _call(each)
+            assert call is not None, "it is a member's"
+            late.setdefault(body.member_id, []).append(call._replace(sent_us=at_us, ended_us=at_us))
+    return late
+
+
+def _is_overtaken(call: Call, late: dict[str, list[Call]]) -> bool:
+    """Whether an answer that gives partitions was still on its way when a late heartbeat was taken."""
+    return call.assigned is not None and any(
+        call.sent_us <= each.sent_us <= call.ended_us for each in late.get(call.client, ())
+    )
 
 
 def _call(asked: Asked) -> Call | None:
