@@ -28,7 +28,7 @@ from actors.coordinator.restore import OF_MEMBERS, emptied
 from actors.ground.contract import Record
 from actors.ground.image import NO_TOPIC_ID
 from actors.ground.records import (
-    OF_SPLITS,
+    OF_NO_GROUP,
     OFFSET_COMMIT,
     PRODUCER_ID_BLOCK,
     TRANSACTION,
@@ -125,7 +125,7 @@ def _first_topics(controller: runtime.Handle) -> list[str]:
 
 
 def _first_groups(leader: runtime.Handle) -> list[str]:
-    return _first(key[1] for key, _ in open_copy(leader).records if key[0] not in OF_SPLITS)
+    return _first(key[1] for key, _ in open_copy(leader).records if key[0] not in OF_NO_GROUP)
 
 
 def _first(names: Iterable[str]) -> list[str]:

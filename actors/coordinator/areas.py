@@ -14,6 +14,7 @@ from actors.coordinator.ground.kind import Kind
 from actors.coordinator.kinds import Handlers, handlers_of
 from actors.coordinator.offsets import commits, dying, expiry
 from actors.coordinator.split import arrival, seal
+from actors.coordinator.take_over import taking
 from actors.coordinator.transactions import coordinator, offset_commit, views
 
 _BEFORE: tuple[Area, ...] = (commits.AREA, expiry.AREA, dying.AREA)
@@ -25,6 +26,7 @@ _AFTER: tuple[Area, ...] = (
     views.AREA,
     seal.AREA,
     arrival.AREA,
+    taking.AREA,
 )
 
 

@@ -166,7 +166,7 @@ class CoordinatorShard:
             yield from starmap(Record, offsets_store.one_by_one(key, value))
 
     def on_elected(self, now_ms: int) -> Result:
-        if self.state.home.awaits_groups and self.state.arrival is None:
+        if self.state.awaits_groups:
             return NOTHING
         return begun(self._elected(now_ms), group_members(self.state))
 

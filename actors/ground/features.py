@@ -18,6 +18,8 @@ CLIENT_ASSIGNORS_LEVEL: Final = 2
 """The level of `groupd.version` from which on members may bring assignors."""
 PUSH_LEVEL: Final = 2
 """The level of `groupd.version` from which on there are groups whose coordinator pushes."""
+TAKE_OVER_LEVEL: Final = 2
+"""The level of `groupd.version` from which on groups can be taken over from Kafka's log of them."""
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 """A way to change a level, with its number on the wire."""
 

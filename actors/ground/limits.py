@@ -101,6 +101,14 @@ RAFT_ENTRY_BYTES_MAX."""
 
 assert RAFT_ENTRY_BYTES_MAX < FEED_PENDING_BYTES_MAX, "what one entry commits must fit"
 
+FOREIGN_BYTES_MAX = 64 * MIB
+"""How many bytes of records one offsets partition keeps that it took over from Kafka and does not know."""
+UNPACKED_BYTES_MAX = 128 * MIB
+"""How large the records of one compressed batch of Kafka's log may be: Kafka's own bound is that of the
+compressed ones, 1 MiB by default."""
+TAKEN_RECORDS_MAX = 1_000
+"""How many records of Kafka's log are decided in one go: some milliseconds of work."""
+
 LOG_FILE_BYTES_MAX = 8 * MIB
 LOG_FILES_MAX = 3
 """How many log files each actor keeps."""

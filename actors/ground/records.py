@@ -51,7 +51,11 @@ PUSH_CONSUMER = 121
 """Our own record type, from level 2 on: one registered consumer of such a group (D3)."""
 PUSH_OWNERSHIP = 122
 """Our own record type, from level 2 on: what one consumer of such a group owns (D8)."""
-OF_SPLITS = frozenset({SPLIT_SEAL, ARRIVAL})
+TAKEN_LOG = 125
+"""Our own record type, from level 2 on: how far Kafka's log of this offsets partition has been taken over."""
+FOREIGN_RECORD = 126
+"""Our own record type, from level 2 on: a record of Kafka's log that means nothing here, byte for byte."""
+OF_NO_GROUP = frozenset({SPLIT_SEAL, ARRIVAL, TAKEN_LOG, FOREIGN_RECORD})
 """The record types that belong to no group."""
 
 NO_EXPIRY = -1
@@ -414,6 +418,39 @@ class PushOwnershipValue(NamedTuple):
     """What each of the consumer's threads owns, by the thread's number."""
 
 
+class TakenLogKey(NamedTuple):
+    kind: int
+    group_id: str
+    """Always "": all groups of the offsets partition are in this log."""
+
+
+class TakenLogValue(NamedTuple):
+    topic_id: bytes
+    """The id of Kafka's topic, 16 bytes: a topic of the same name that is made anew has another log."""
+    next_offset: int
+    """The offset of the first record that has not been taken."""
+    leader_epoch: int
+    """The epoch of the leader that wrote the last batch that was taken, as Fetch names it; -1: none was."""
+    phase: int
+    """What becomes of the log: FOLLOWED 0, SERVED 1, DROPPED 2."""
+
+
+FOLLOWED, SERVED, DROPPED = range(3)
+"""A phase of Kafka's log here: more of it is to come and nobody is served; all of it is here, and its groups
+are served; what was taken is being removed."""
+
+
+class ForeignRecordKey(NamedTuple):
+    kind: int
+    group_id: str
+    """Always "": what group it is of, if it is of one, is not known here."""
+    foreign_key: bytes
+
+
+class ForeignRecordValue(NamedTuple):
+    content: bytes
+
+
 RECORD_TYPES: dict[int, tuple[type[tuple[object, ...]], type[tuple[object, ...]]]] = {
     OFFSET_COMMIT: (OffsetCommitKey, OffsetCommitValue),
     OFFSET_BATCH: (OffsetBatchKey, OffsetBatchValue),
@@ -438,6 +475,8 @@ RECORD_TYPES: dict[int, tuple[type[tuple[object, ...]], type[tuple[object, ...]]
     PUSH_GROUP: (PushGroupKey, PushGroupValue),
     PUSH_CONSUMER: (PushConsumerKey, PushConsumerValue),
     PUSH_OWNERSHIP: (PushConsumerKey, PushOwnershipValue),
+    TAKEN_LOG: (TakenLogKey, TakenLogValue),
+    FOREIGN_RECORD: (ForeignRecordKey, ForeignRecordValue),
 }
 """Record type -> (key class, value class): how a record that travelled as plain tuples gets its names
 back."""

@@ -65,6 +65,10 @@ def numbers_of(rows: bytes) -> Iterator[tuple[int, int, int]]:
     return _ROW.iter_unpack(rows)
 
 
+unpack_row = _ROW.unpack
+"""A function that returns partition, offset and leader epoch of one row."""
+
+
 def packed(rows: Iterable[tuple[Any, ...]]) -> bytes:
     """Pack rows that begin with partition, offset and leader epoch. Raises struct.error if one does not
     fit."""

@@ -17,12 +17,12 @@ from actors.protocol.transaction_messages import NO_PRODUCER_ID
 from actors.topics.errors import LogError, UnknownCodec
 
 HEADER_BYTES = 61
-_LENGTH_FROM = 12
+LENGTH_FROM = 12
 """How many bytes of a batch its length does not count: those in front of the length, and the length
 itself."""
 CRC_FROM = 21
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-_BASE_OFFSET = struct.Struct(">q")
+BASE_OFFSET = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
 _LENGTH_MIN = 14
 """The least that a batch's length can say: so many bytes a message of the oldest format has at least."""
@@ -30,7 +30,7 @@ _LEADER_EPOCH = struct.Struct(">i")
 _ATTRIBUTES = struct.Struct(">h")
 _MAX_TIMESTAMP = struct.Struct(">q")
 _CRC = struct.Struct(">I")
-_MAGIC_AT = 16
+MAGIC_AT = 16
 _MAX_TIMESTAMP_AT = 35
 MAGIC = 2
 
@@ -113,7 +113,7 @@ def one_batch(records: bytes | None, *, zstd_allowed: bool = True) -> bytes:
     size_bytes = None if records is None else batch_bytes(records, 0)
     if records is None or size_bytes is None:
         raise LogError(ErrorCode.invalid_record, _ONE_BATCH)
-    if records[_MAGIC_AT] != MAGIC:
+    if records[MAGIC_AT] != MAGIC:
         raise LogError(
             ErrorCode.invalid_record,
             f"Produce requests are only allowed to contain record batches with magic version {MAGIC}",
@@ -136,19 +136,19 @@ def batch_bytes(records: bytes, at: int) -> int | None:
     """Return how many bytes the batch at `at` has; None if it does not end within the records. Raises
     LogError with CORRUPT_MESSAGE if what stands there can be no batch."""
     left = len(records) - at
-    if left < _LENGTH_FROM:
+    if left < LENGTH_FROM:
         return None
-    (length,) = _LENGTH.unpack_from(records, at + _LENGTH_FROM - _LENGTH.size)
+    (length,) = _LENGTH.unpack_from(records, at + LENGTH_FROM - _LENGTH.size)
     if length < _LENGTH_MIN:
         raise LogError(
             ErrorCode.corrupt_message,
             f"Record size {length} is less than the minimum record overhead ({_LENGTH_MIN})",
         )
-    if left <= _MAGIC_AT:
+    if left <= MAGIC_AT:
         return None
-    if records[at + _MAGIC_AT] > MAGIC:
-        raise LogError(ErrorCode.corrupt_message, f"Invalid magic found in record: {records[at + _MAGIC_AT]}")
-    size_bytes: int = _LENGTH_FROM + length
+    if records[at + MAGIC_AT] > MAGIC:
+        raise LogError(ErrorCode.corrupt_message, f"Invalid magic found in record: {records[at + MAGIC_AT]}")
+    size_bytes: int = LENGTH_FROM + length
     return size_bytes if size_bytes <= left else None
 
 
@@ -199,8 +199,8 @@ def _check_contents(header: BatchHeader) -> None:
 def placed(records: bytes, base_offset: int, leader_epoch: int, log_append_time_ms: int | None) -> bytes:
     """Return the batch as it stands in the log. A log append time becomes every record's timestamp."""
     batch = bytearray(records)
-    _BASE_OFFSET.pack_into(batch, 0, base_offset)
-    _LEADER_EPOCH.pack_into(batch, _LENGTH_FROM, leader_epoch)
+    BASE_OFFSET.pack_into(batch, 0, base_offset)
+    _LEADER_EPOCH.pack_into(batch, LENGTH_FROM, leader_epoch)
     if log_append_time_ms is not None:
         (attributes,) = _ATTRIBUTES.unpack_from(batch, CRC_FROM)
         _ATTRIBUTES.pack_into(batch, CRC_FROM, attributes | _LOG_APPEND_TIME_BIT)
@@ -211,7 +211,7 @@ def placed(records: bytes, base_offset: int, leader_epoch: int, log_append_time_
 
 def transactional_header(records: bytes | None) -> BatchHeader | None:
     """Return the header of a transactional batch; None for any other, damaged ones too."""
-    if records is None or len(records) < HEADER_BYTES or records[_MAGIC_AT] != MAGIC:
+    if records is None or len(records) < HEADER_BYTES or records[MAGIC_AT] != MAGIC:
         return None
     header = read_header(records)
     return header if header.is_transactional else None
@@ -226,7 +226,7 @@ def end_marker(
     body = b"\0\0\0" + bytes((2 * len(key),)) + key + bytes((2 * len(value),)) + value + b"\0"
     record = bytes((2 * len(body),)) + body
     attributes = _TRANSACTIONAL_BIT | _CONTROL_BIT
-    length = HEADER_BYTES - _LENGTH_FROM + len(record)
+    length = HEADER_BYTES - LENGTH_FROM + len(record)
     batch = bytearray(
         _HEADER.pack(
             0, length, 0, MAGIC, 0, attributes, 0, timestamp_ms, timestamp_ms, *producer, NO_SEQUENCE, 1
@@ -250,7 +250,7 @@ def plain_batch(records: Sequence[tuple[bytes, bytes | None]], timestamp_ms: int
         record.append(0)  # no headers
         _put_varint(body, len(record))
         body += record
-    length = HEADER_BYTES - _LENGTH_FROM + len(body)
+    length = HEADER_BYTES - LENGTH_FROM + len(body)
     times = (timestamp_ms, timestamp_ms)
     producer = (NO_PRODUCER_ID, -1, NO_SEQUENCE)
     batch = bytearray(

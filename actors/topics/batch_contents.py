@@ -11,9 +11,12 @@ from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 
 from actors.topics.batch import (
+    BASE_OFFSET,
     CONTROL_KEY,
     CRC_FROM,
     HEADER_BYTES,
+    MAGIC,
+    MAGIC_AT,
     BatchHeader,
     batch_bytes,
     read_header,
@@ -36,6 +39,12 @@ def whole_batches(records: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
     Raises LogError with CORRUPT_MESSAGE for bytes that are no batch or do not match their CRC."""
     at = 0
     while (size_bytes := batch_bytes(records, at)) is not None:
+        if records[at + MAGIC_AT] != MAGIC:
+            (offset,) = BASE_OFFSET.unpack_from(records, at)
+            text = (
+                f"the batch at offset {offset} has format {records[at + MAGIC_AT]}, and {MAGIC} is read here"
+            )
+            raise LogError(ErrorCode.corrupt_message, text)
         batch = records[at : at + size_bytes]
         if size_bytes < HEADER_BYTES:
             raise LogError(ErrorCode.corrupt_message, f"a batch of {size_bytes} bytes has no whole header")

@@ -20,7 +20,7 @@ from actors.coordinator.kafka_records.schemas import SCHEMAS
 from actors.coordinator.restore import emptied
 from actors.ground.contract import Record
 from actors.ground.records import (
-    OF_SPLITS,
+    OF_NO_GROUP,
     OFFSET_COMMIT,
     PRODUCER_ID_BLOCK,
     TRANSACTION,
@@ -198,4 +198,4 @@ def _groups_of(leaders: GroupLeaders) -> Iterator[str]:
 
 
 def _group_ids(leader: runtime.Handle) -> set[str]:
-    return {key[1] for key, _ in open_copy(leader).records if key[0] not in OF_TRANSACTIONS | OF_SPLITS}
+    return {key[1] for key, _ in open_copy(leader).records if key[0] not in OF_TRANSACTIONS | OF_NO_GROUP}

@@ -28,6 +28,8 @@ PURE = (
     "actors/assignors",
     "actors/security",
     "actors/leader/held_heartbeats.py",
+    "actors/upstream/offsets_log/reading.py",
+    "actors/upstream/offsets_log/unpacking.py",
     "actors/replica/replica.py",
     "actors/ground/snapshot_build.py",
     "storage/history/calls.py",

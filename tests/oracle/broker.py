@@ -64,6 +64,15 @@ class KafkaBroker:
 
     def stop(self) -> None:
         """End the process and delete its data."""
+        self._end()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def restart(self) -> None:
+        """End the process, and begin another one with its data."""
+        self._end()
+        self._begin()
+
+    def _end(self) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:
@@ -71,23 +80,33 @@ class KafkaBroker:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-        shutil.rmtree(self._directory, ignore_errors=True)
 
     def _start(self) -> None:
-        libs = jvm.build() / "libs"
-        logging = self._directory / "log4j2.properties"
+        logging, properties = self._directory / "log4j2.properties", self._directory / "server.properties"
         logging.write_text(LOGGING)
-        properties = self._directory / "server.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in self._all_settings().items()))
-        java = ["java", *JVM_FLAGS, "-Xmx512m", f"-Dlog4j2.configurationFile={logging}", "-cp", f"{libs}/*"]
-        storage = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
+        storage = [
+            *self._java(),
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            CLUSTER_ID,
+            "-c",
+            str(properties),
+        ]
         done = subprocess.run(storage, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"Kafka's storage cannot be formatted:\n{done.stdout}\n{done.stderr}")
-        with self.log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [*java, "kafka.Kafka", str(properties)], stdout=log, stderr=log, start_new_session=True
-            )
+        self._begin()
+
+    def _java(self) -> list[str]:
+        libs, logging = jvm.build() / "libs", self._directory / "log4j2.properties"
+        return ["java", *JVM_FLAGS, "-Xmx512m", f"-Dlog4j2.configurationFile={logging}", "-cp", f"{libs}/*"]
+
+    def _begin(self) -> None:
+        command = [*self._java(), "kafka.Kafka", str(self._directory / "server.properties")]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         self._wait_until_it_listens()
 
     def _all_settings(self) -> dict[str, str]:

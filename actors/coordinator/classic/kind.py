@@ -10,6 +10,7 @@ from actors.coordinator.classic.group import GroupState
 from actors.coordinator.classic.rebalance import forget
 from actors.coordinator.classic.session import validate_commit
 from actors.coordinator.classic.state import ClassicState
+from actors.coordinator.classic.store import replacement
 from actors.coordinator.ground.kind import Kind
 from actors.coordinator.told.events import CLASSIC
 from actors.ground.records import CLASSIC_MEMBER, GROUP_METADATA
@@ -34,6 +35,7 @@ KIND = Kind(
     retention=views.retention,
     is_unused=views.is_unused,
     backup=BACKUP,
+    whole_records={GROUP_METADATA: replacement},
     stamp=held.stamp,
     held={api_keys.HEARTBEAT: held.HELD},
     of_member=frozenset({CLASSIC_MEMBER}),

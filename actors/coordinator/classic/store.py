@@ -93,6 +93,23 @@ def generation_records(state: ShardState, group: ClassicGroup) -> list[Record]:
     return records
 
 
+def replacement(state: ShardState, group_id: str, shall: list[Record]) -> list[Record]:
+    """What makes the stored group equal to these records: only what differs, and the metadata last, as in
+    `generation_records`."""
+    if not shall:
+        return tombstones(state, group_id)
+    stored = stored_groups(state).get(group_id) or StoredClassicGroup()
+    before: dict[Key, Value | None] = {
+        ClassicMemberKey(CLASSIC_MEMBER, group_id, member_id): value
+        for member_id, value in stored.members.items()
+    }
+    before[GroupMetadataKey(GROUP_METADATA, group_id)] = stored.metadata
+    after = {record.key: record.value for record in shall}
+    records = [Record(key, None) for key in before if key not in after]
+    records += [Record(key, value) for key, value in after.items() if before.get(key) != value]
+    return sorted(records, key=lambda record: record.key[0] == GROUP_METADATA)
+
+
 def tombstones(state: ShardState, group_id: str) -> list[Record]:
     """Tombstones for every record of the group."""
     stored = stored_groups(state).get(group_id)

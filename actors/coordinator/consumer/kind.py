@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from actors.coordinator.consumer import assignment_jobs, classic_members, held, views
 from actors.coordinator.consumer.area import AREA
 from actors.coordinator.consumer.backup import BACKUP
@@ -9,7 +11,9 @@ from actors.coordinator.consumer.computations import AREA as CLIENT_ASSIGNORS_AR
 from actors.coordinator.consumer.explain import explain
 from actors.coordinator.consumer.model.state import ConsumerState, kept
 from actors.coordinator.ground.kind import Kind
+from actors.coordinator.ground.state import ShardState
 from actors.coordinator.told.events import CONSUMER
+from actors.ground.contract import Result
 from actors.ground.features import GROUP_VERSION
 from actors.ground.records import (
     CLIENT_ASSIGNMENT,
@@ -22,6 +26,15 @@ from actors.ground.records import (
     TARGET_ASSIGNMENT_METADATA,
 )
 from actors.protocol import api_keys
+
+
+def _adopt(state: ShardState) -> Iterator[Result]:
+    from actors.coordinator.consumer.adopted import (
+        adopt,
+    )  # here, because few replicas ever take anything over
+
+    return adopt(state)
+
 
 KIND = Kind(
     name=CONSUMER,
@@ -50,6 +63,7 @@ KIND = Kind(
     retention=views.retention,
     is_unused=views.is_empty,
     backup=BACKUP,
+    adopt=_adopt,
     stamp=held.stamp,
     held={api_keys.CONSUMER_GROUP_HEARTBEAT: held.HELD},
     told_to_all=lambda state: kept(state).interval_floor_ms,

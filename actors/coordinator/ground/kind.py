@@ -5,7 +5,7 @@ Who needs something of a group asks `kind_of` whose it is, and that kind for the
 kind it is. A group that has nothing but offsets is of no kind (`simple_groups`).
 """
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from actors.coordinator.ground.area import Area
 from actors.coordinator.ground.explanation import Explanation
 from actors.coordinator.ground.held import HeldApi, Stamp
 from actors.coordinator.ground.state import KindState, ShardState
-from actors.ground.contract import Key, Record, Request, Value
+from actors.ground.contract import Key, Record, Request, Result, Value
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import DescribedClassicGroup, ListedGroup
 
@@ -40,6 +40,11 @@ class Backup(NamedTuple):
     """Whether somebody has joined the group, or is about to."""
     revive: Callable[[ShardState, Record, int], None]
     """(state, record to be applied, now_ms): make what a leader would make of it when it is elected."""
+
+
+WholeRecord = Callable[[ShardState, str, list[Record]], list[Record]]
+"""A function of (state, group id, the group's records as they shall be) that returns what is to be written.
+No records: the group is deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -97,6 +102,11 @@ class Kind:
     """Whether nobody is in the group, or about to be: it goes with its last offset (O15)."""
 
     backup: Backup
+    adopt: Callable[[ShardState], Iterator[Result]] = lambda _: iter(())
+    """What is written of groups that have come from Kafka's log, in slices, before they are served."""
+    whole_records: Mapping[int, WholeRecord] = field(default_factory=dict)
+    """Kind of a record that has a whole group at Kafka and several parts here -> what makes the stored group
+    as it says."""
 
     # Held heartbeats.
     stamp: Callable[[ShardState, str, int], Stamp]

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TypeVar
 
 from actors.coordinator.ground.state import ShardState
-from actors.ground.contract import Result
+from actors.ground.contract import NOTHING, Result
 
 SLICE_MAX = 1_000
 """How many members, groups or offsets a slice has, at some microseconds each."""
@@ -37,6 +37,15 @@ def at_once(work: Iterator[Result]) -> Result:
 def begun(work: Iterator[Result], size: int) -> Result:
     """Begin work on `size` members, groups or offsets: few are done at once, many in slices."""
     return at_once(work) if size <= AT_ONCE_MAX else Result(work=work)
+
+
+def withheld(work: Iterator[Result]) -> Iterator[Result]:
+    """Do all of the work in its slices before anything that it has decided is given."""
+    results: list[Result] = []
+    for result in work:
+        results.append(result)
+        yield NOTHING
+    yield from results
 
 
 def group_members(state: ShardState) -> int:

@@ -19,13 +19,16 @@ from actors.ground.contract import Record, Request, Result, Token
 from actors.ground.features import GROUPD_VERSION, ROWS_LEVEL
 from actors.ground.image import MetadataImage
 from actors.ground.records import (
+    SERVED,
     ArrivalValue,
     DyingGroupValue,
+    ForeignRecordValue,
     PendingTxnOffsetValue,
     Position,
     ProducerIdBlockValue,
     ProducerMarkerValue,
     SplitSealValue,
+    TakenLogValue,
     TransactionValue,
 )
 from actors.ground.settings import GroupSettings
@@ -92,7 +95,8 @@ class Home(NamedTuple):
     partition: int | None = None
     """It is None in tests that need no number."""
     awaits_groups: bool = False
-    """Whether a split has made it, so that it serves nobody before groups have arrived."""
+    """Whether it serves nobody before groups have arrived: a split has made it, or its groups are Kafka's
+    still."""
 
 
 NO_HOME = Home()
@@ -105,6 +109,21 @@ class Whole(NamedTuple):
     """Every live record, without packed ones."""
     elected: Callable[[int], Iterator[Result]]
     """Builds, in slices, what a leader needs, and begins to serve."""
+
+
+class FromKafka:
+    """What is known of Kafka's log of the offsets partition, if groups are taken over from it
+    (`take_over.taking`)."""
+
+    __slots__ = ("foreign", "foreign_bytes", "log")
+
+    def __init__(self) -> None:
+        self.log: TakenLogValue | None = None
+        """How far the log has been taken; None: nothing of it was."""
+        self.foreign: dict[bytes, ForeignRecordValue] = {}
+        """Key of a record that means nothing here -> its value."""
+        self.foreign_bytes = 0
+        """How many bytes all of them have, keys included."""
 
 
 class ShardState:
@@ -156,6 +175,7 @@ class ShardState:
         self.seals: dict[int, SplitSealValue] = {}
         """Child -> the seal of the split that made it (`split.seal`)."""
         self.arrival: ArrivalValue | None = None
+        self.from_kafka = FromKafka()
         self.is_split = False
         """Whether groups have moved here, or from here: then each request is looked at."""
 
@@ -197,6 +217,13 @@ class ShardState:
         """Take the place that the shard is to have. Nothing may have been applied yet."""
         self.home = home
         self.is_closed = home.awaits_groups
+
+    @property
+    def awaits_groups(self) -> bool:
+        """Return whether groups are to come that are not all here."""
+        log = self.from_kafka.log
+        is_taken = log is not None and log.phase == SERVED
+        return self.home.awaits_groups and self.arrival is None and not is_taken
 
     def is_away(self, group_id: str) -> bool:
         """Whether a group, or a transactional id, has moved to a child of this partition, or has stayed in

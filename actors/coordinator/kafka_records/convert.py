@@ -236,6 +236,19 @@ def from_kafka(record: KafkaRecord) -> list[Record]:
     return [Record(key_class(record.kind, *key.values()), read(value))]
 
 
+def deleted_by(record: KafkaRecord) -> tuple[Any, ...] | None:
+    """Return the key of ours that a tombstone deletes, for a GroupMetadata that of the group alone; None if
+    nothing is kept of such records."""
+    assert record.value is None, record
+    kind = ours.OFFSET_COMMIT if record.kind in OFFSET_COMMIT_KINDS else record.kind
+    types = ours.RECORD_TYPES.get(kind)
+    if types is None:
+        return None
+    key_class: Any = types[0]
+    key: tuple[Any, ...] = key_class(kind, *record.key.values())
+    return key
+
+
 def _from_offset_commit(key: Plain, value: Plain) -> Record:
     return Record(
         ours.OffsetCommitKey(ours.OFFSET_COMMIT, key["group"], key["topic"], key["partition"]),

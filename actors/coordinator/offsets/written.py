@@ -27,14 +27,14 @@ from actors.ground.records import (
     OffsetRowsValue,
 )
 from actors.protocol.messages import NO_ERROR, CommittedRow, OffsetCommitRequest
-from actors.protocol.offset_rows import ROW_BYTES, CommittedRows, FineRows, layout_of, packed
+from actors.protocol.offset_rows import ROW_BYTES, CommittedRows, FineRows, layout_of, numbers_of, packed
 
 ROWS_MAX: Final = 2_000
 """How many offsets a record has: as many as a step of a snapshot has records."""
 _BLOCK_BYTES_MAX: Final = ROWS_MAX * ROW_BYTES
 _Error = tuple[int, ErrorCode]
 """(partition, its error)"""
-_Times = tuple[int, int, bytes]
+Times = tuple[int, int, bytes]
 """(commit_timestamp_ms, expire_timestamp_ms, topic_id): the last fields of all values."""
 _Topic = tuple[list[Record], Sequence[_Error], int]
 """(records, answer, number of offsets) of one topic"""
@@ -72,22 +72,25 @@ def written(state: ShardState, body: OffsetCommitRequest, now_ms: int) -> Writte
 
 
 def _packed_rows(
-    group_id: str, topic: str, rows: CommittedRows, times: _Times, partition_count: int
+    group_id: str, topic: str, rows: CommittedRows, times: Times, partition_count: int
 ) -> _Topic | None:
     """The records of packed rows; None if one of the partitions does not exist."""
     data = rows.data
     layout = layout_of(data)
     if layout.highest >= partition_count or layout.lowest < 0:
         return None
-    if not layout.is_distinct:
-        # Of a partition that is named twice the last offset counts.
-        last = {row[0]: row for row in rows}
-        data = packed(last.values())
+    return packed_records(group_id, topic, data, times), FineRows(layout), len(rows)
+
+
+def packed_records(group_id: str, topic: str, rows: bytes, times: Times) -> list[Record]:
+    """The records of packed rows. Of a partition that is named twice the last offset counts."""
+    if not layout_of(rows).is_distinct:
+        last = {row[0]: row for row in numbers_of(rows)}
+        rows = packed(last.values())
     key = new_tuple(OffsetRowsKey, (OFFSET_ROWS, group_id, topic))
-    records = [
-        new_tuple(Record, (key, new_tuple(OffsetRowsValue, (((block, *times),),)))) for block in _blocks(data)
+    return [
+        new_tuple(Record, (key, new_tuple(OffsetRowsValue, (((block, *times),),)))) for block in _blocks(rows)
     ]
-    return records, FineRows(layout), len(rows)
 
 
 def _blocks(data: bytes) -> Iterator[bytes]:
@@ -100,7 +103,7 @@ def _of_topic(
     state: ShardState,
     group_id: str,
     of_topic: tuple[str, Sequence[CommittedRow]],
-    times: _Times,
+    times: Times,
     partition_count: int,
 ) -> _Topic | None:
     """The records of any rows; None if one of the partitions does not exist."""
@@ -121,7 +124,7 @@ def _of_topic(
 
 
 def _one_by_one(
-    state: ShardState, group_id: str, of_topic: tuple[str, Sequence[CommittedRow]], times: _Times
+    state: ShardState, group_id: str, of_topic: tuple[str, Sequence[CommittedRow]], times: Times
 ) -> _Topic:
     """A record for each partition whose metadata is not too long."""
     metadata_max = state.settings.offset_metadata_max_bytes

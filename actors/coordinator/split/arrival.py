@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.ground.area import Area
-from actors.coordinator.ground.slices import SLICE_MAX
+from actors.coordinator.ground.slices import SLICE_MAX, withheld
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.split.inside import (
     ARRIVE,
@@ -71,11 +71,7 @@ def _arrived(state: ShardState, request: Request, now_ms: int) -> Iterator[Resul
             return
         yield Result((Record(_KEY, ArrivalValue(body.parent, body.partitions, body.coordinator_epoch)),))
         # What is begun asks again at once: nothing of it may leave before this shard serves.
-        begun: list[Result] = []
-        for result in state.whole.elected(now_ms):
-            begun.append(result)
-            yield NOTHING
-        yield from begun
+        yield from withheld(state.whole.elected(now_ms))
     yield Result((), (Reply(request.token, SplitResponse(NO_ERROR)),))
 
 

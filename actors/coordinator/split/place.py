@@ -14,10 +14,14 @@ from kio.schema.errors import ErrorCode
 from actors.catalog.table import COORDINATED
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.split.inside import REQUESTS
+from actors.coordinator.take_over.inside import REQUESTS as OF_TAKE_OVER
 from actors.ground.contract import Key, Record, Request, Result
 from actors.ground.records import PRODUCER_MARKER
 from actors.protocol.errors import GroupError
 from actors.protocol.java_hash import partition_for
+
+_ALWAYS = REQUESTS | OF_TAKE_OVER
+"""The requests that a shard answers though it serves nobody."""
 
 
 def moves(key: Key, child: int, partitions: int) -> bool:
@@ -31,7 +35,7 @@ def moves(key: Key, child: int, partitions: int) -> bool:
 
 def check(state: ShardState, request: Request) -> None:
     """Raise NOT_COORDINATOR for a request that is not to be served here."""
-    if request.api_key not in REQUESTS and (state.is_closed or is_away(state, request)):
+    if request.api_key not in _ALWAYS and (state.is_closed or is_away(state, request)):
         raise GroupError(ErrorCode.not_coordinator)
 
 

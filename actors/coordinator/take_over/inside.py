@@ -1,0 +1,73 @@
+"""Requests that the tier makes of its own shards to take groups over from Kafka: no client can make them."""
+
+from typing import Final, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from actors.ground.contract import Request
+
+TAKE: Final = -11
+"""The number that stands for an API key, as `restore.RESTORE` does: take the next piece of Kafka's log."""
+SERVE: Final = -12
+"""All of the log is here: serve its groups."""
+DROP_TAKEN: Final = -13
+"""Remove what was taken, to begin anew or to give up."""
+REQUESTS: Final = frozenset({TAKE, SERVE, DROP_TAKEN})
+
+NO_PRODUCER: Final = (-1, -1)
+
+
+class LogRecord(NamedTuple):
+    offset: int
+    key: bytes
+    value: bytes | None
+
+
+class EndMarker(NamedTuple):
+    """The end of a transaction as the log has it, in a control record."""
+
+    committed: bool
+    coordinator_epoch: int
+    timestamp_ms: int
+
+
+class LogPiece(NamedTuple):
+    """A part of Kafka's log that is decided in one go: plain records, or one batch of a transaction, or the
+    marker that ends one. What is decided for it depends on the state before it alone."""
+
+    first_offset: int
+    """Where the piece begins: nothing may be missing in front of it."""
+    next_offset: int
+    """Where the next piece begins. The log may have fewer records than offsets, because it is compacted."""
+    leader_epoch: int
+    records: tuple[LogRecord, ...] = ()
+    producer: tuple[int, int] = NO_PRODUCER
+    """Id and epoch of the producer whose transaction this is part of."""
+    marker: EndMarker | None = None
+
+
+class TakeRequest(NamedTuple):
+    topic_id: bytes
+    """The id of Kafka's topic, 16 bytes."""
+    piece: LogPiece
+
+
+class ServeRequest(NamedTuple):
+    topic_id: bytes
+    next_offset: int
+    """Where Kafka's log ends: the shard must have taken everything before it."""
+
+
+class DropTakenRequest(NamedTuple):
+    """Asks for nothing beside itself."""
+
+
+class TakenResponse(NamedTuple):
+    error_code: ErrorCode
+    message: str | None = None
+    next_offset: int = 0
+    """The offset from which on the log is to be fetched."""
+
+
+def refused(request: Request, error: ErrorCode, message: str | None) -> TakenResponse:
+    return TakenResponse(error, message)

@@ -1,0 +1,179 @@
+"""Taking Kafka's log of this offsets partition over, piece by piece, and the moment from which it serves.
+
+What a piece means becomes records of ours, and beside them stands how far the log has been taken: one entry
+of the log has both. So whoever leads next goes on where this one was, and a piece that comes twice changes
+nothing. Raw batches in our log would have to be read again by every replica, and a batch that one release
+reads and another does not would make their states differ.
+
+Nobody is served before Kafka's whole log is here. That moment is one record, too; from then on everything is
+as after an election: groups are as they were last written, and every member has a full session (C26, M26),
+which is what Kafka's next coordinator would give it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kio.schema.errors import ErrorCode
+
+from actors.coordinator.ground.area import Area
+from actors.coordinator.ground.kind import kinds_of
+from actors.coordinator.ground.slices import sliced, withheld
+from actors.coordinator.ground.state import ShardState
+from actors.coordinator.take_over.inside import (
+    DROP_TAKEN,
+    SERVE,
+    TAKE,
+    LogPiece,
+    ServeRequest,
+    TakenResponse,
+    TakeRequest,
+    refused,
+)
+from actors.ground.contract import Key, Record, Reply, Request, Result, Value
+from actors.ground.features import GROUPD_VERSION, TAKE_OVER_LEVEL
+from actors.ground.records import (
+    DROPPED,
+    FOLLOWED,
+    FOREIGN_RECORD,
+    PRODUCER_ID_BLOCK,
+    SERVED,
+    TAKEN_LOG,
+    ForeignRecordKey,
+    ForeignRecordValue,
+    TakenLogKey,
+    TakenLogValue,
+)
+from actors.ground.snapshot_build import live_items
+from actors.protocol.errors import GroupError
+from actors.protocol.messages import NO_ERROR
+
+_KEY = TakenLogKey(TAKEN_LOG, "")
+NOTHING_TAKEN = TakenLogValue(bytes(16), 0, -1, FOLLOWED)
+
+
+def take(state: ShardState, request: Request, now_ms: int) -> Result:
+    """Take the next piece of the log. The answer says that it is committed; one that is known is answered in
+    the same way."""
+    from actors.coordinator.take_over.fold import fold  # here, because few replicas ever take anything over
+
+    body: TakeRequest = request.body
+    piece = body.piece
+    taken = _followed(state, body.topic_id)
+    if piece.next_offset <= taken.next_offset:
+        return _answered(request, taken)
+    if piece.first_offset > taken.next_offset:
+        text = f"offsets {taken.next_offset} to {piece.first_offset - 1} of Kafka's log are missing"
+        raise GroupError(ErrorCode.offset_out_of_range, text)
+    after = TakenLogValue(body.topic_id, piece.next_offset, piece.leader_epoch, FOLLOWED)
+    records = fold(state, _rest(piece, taken.next_offset))
+    return _answered(request, after)._replace(records=[*records, Record(_KEY, after)])
+
+
+def _followed(state: ShardState, topic_id: bytes) -> TakenLogValue:
+    """Return how far the log is taken. Raises GroupError if no more of this log may be."""
+    if not state.home.awaits_groups or state.arrival is not None:
+        text = "this offsets partition has groups of its own: only an empty tier takes over from Kafka"
+        raise GroupError(ErrorCode.invalid_request, text)
+    if state.image.features.level(GROUPD_VERSION) < TAKE_OVER_LEVEL:
+        text = f"to take over from Kafka, {GROUPD_VERSION} has to be finalized at {TAKE_OVER_LEVEL} or above"
+        raise GroupError(ErrorCode.unsupported_version, text)
+    taken = state.from_kafka.log
+    if taken is None:
+        return NOTHING_TAKEN._replace(topic_id=topic_id)
+    if taken.phase == SERVED:
+        raise GroupError(ErrorCode.invalid_request, "the groups of this offsets partition are served already")
+    if taken.phase == DROPPED:
+        text = "what was taken over is being removed: that has to end before anything is taken"
+        raise GroupError(ErrorCode.invalid_request, text)
+    if taken.topic_id != topic_id:
+        text = "this is the log of another topic: what was taken over has to be removed first"
+        raise GroupError(ErrorCode.inconsistent_topic_id, text)
+    return taken
+
+
+def _rest(piece: LogPiece, next_offset: int) -> LogPiece:
+    """Return what is new in a piece that begins with something known."""
+    if piece.first_offset == next_offset:
+        return piece
+    return piece._replace(records=tuple(each for each in piece.records if each.offset >= next_offset))
+
+
+def _answered(request: Request, taken: TakenLogValue) -> Result:
+    return Result((), (Reply(request.token, TakenResponse(NO_ERROR, None, taken.next_offset)),))
+
+
+def serve(state: ShardState, request: Request, now_ms: int) -> Result:
+    """Begin to serve the groups if all of the log is here. The answer says that this is committed."""
+    body: ServeRequest = request.body
+    if state.from_kafka.log is not None and state.from_kafka.log.phase == SERVED and not state.is_closed:
+        return _answered(request, state.from_kafka.log)
+    taken = _followed(state, body.topic_id)
+    if taken.next_offset != body.next_offset:
+        text = f"Kafka's log ends at {body.next_offset}, and it is taken up to {taken.next_offset}"
+        raise GroupError(ErrorCode.offset_out_of_range, text)
+    return Result(work=_served(state, request, taken._replace(phase=SERVED), now_ms))
+
+
+def _served(state: ShardState, request: Request, taken: TakenLogValue, now_ms: int) -> Iterator[Result]:
+    yield Result((Record(_KEY, taken),))
+    for kind in kinds_of(state):
+        yield from kind.adopt(state)
+    yield from withheld(state.whole.elected(now_ms))
+    yield _answered(request, taken)
+
+
+def drop(state: ShardState, request: Request, now_ms: int) -> Result:
+    """Remove everything that was taken. Whoever leads next has to be asked again if it did not end."""
+    taken = state.from_kafka.log
+    if taken is None:
+        return _answered(request, NOTHING_TAKEN)
+    if taken.phase == SERVED:
+        text = "the groups of this offsets partition are served here: nothing of them is removed"
+        raise GroupError(ErrorCode.invalid_request, text)
+    return Result(work=_dropped(state, request, taken))
+
+
+def _dropped(state: ShardState, request: Request, taken: TakenLogValue) -> Iterator[Result]:
+    yield Result((Record(_KEY, taken._replace(phase=DROPPED)),))
+    keys = (key for key, _ in state.whole.records())
+    gone = (key for key in keys if key[0] not in (TAKEN_LOG, PRODUCER_ID_BLOCK))
+    for some in sliced(gone):
+        yield Result([Record(key, None) for key in some])
+    yield _answered(request, NOTHING_TAKEN)._replace(records=(Record(_KEY, None),))
+
+
+# State.
+
+
+def _apply_taken_log(state: ShardState, key: Key, value: Value | None) -> Value | None:
+    assert value is None or isinstance(value, TakenLogValue)
+    replaced, state.from_kafka.log = state.from_kafka.log, value
+    return replaced
+
+
+def _apply_foreign(state: ShardState, key: Key, value: Value | None) -> Value | None:
+    foreign_key = key[2]
+    replaced = state.from_kafka.foreign.pop(foreign_key, None)
+    if replaced is not None:
+        state.from_kafka.foreign_bytes -= len(foreign_key) + len(replaced.content)
+    if value is not None:
+        assert isinstance(value, ForeignRecordValue)
+        state.from_kafka.foreign[foreign_key] = value
+        state.from_kafka.foreign_bytes += len(foreign_key) + len(value.content)
+    return replaced
+
+
+def _records(state: ShardState) -> Iterator[Record]:
+    for foreign_key, value in live_items(state.from_kafka.foreign, list(state.from_kafka.foreign)):
+        yield Record(ForeignRecordKey(FOREIGN_RECORD, "", foreign_key), value)
+    if state.from_kafka.log is not None:
+        yield Record(_KEY, state.from_kafka.log)
+
+
+AREA = Area(
+    handlers={TAKE: take, SERVE: serve, DROP_TAKEN: drop},
+    refusals={TAKE: refused, SERVE: refused, DROP_TAKEN: refused},
+    appliers={TAKEN_LOG: _apply_taken_log, FOREIGN_RECORD: _apply_foreign},
+    records=_records,
+)
