@@ -32,6 +32,13 @@ PURE = (
     "actors/upstream/offsets_log/unpacking.py",
     "actors/replica/replica.py",
     "actors/ground/snapshot_build.py",
+    *(
+        f"actors/upstream/{name}.py"
+        for name in (
+            *("controller", "duels", "features", "leadership", "moves", "node", "node_care", "partitions"),
+            *("registration", "reports", "requests", "sent", "states", "together"),
+        )
+    ),
     "storage/history/calls.py",
     "storage/history/judge",
     "storage/history/period.py",

@@ -1,0 +1,137 @@
+"""What is to be changed next of one partition upstream, so that its leader is the one that Raft elected.
+
+Each move is one request to the controller, and leads closer whatever the state was before. The order of the
+replicas follows Raft's leader, because Kafka gives leadership back to the first replica of itself
+(auto.leader.rebalance.enable). A move is decided by the state alone: nothing has to be remembered.
+"""
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from actors.upstream.partitions import NO_LEADER, PartitionState, RaftLeader
+from actors.upstream.requests import PREFERRED, UNCLEAN
+
+
+class ToReplicas(NamedTuple):
+    """Reassign the partition to these replicas, the one that is to lead first."""
+
+    replicas: tuple[int, ...]
+
+
+class Cancel(NamedTuple):
+    """Take back the reassignment that is under way."""
+
+
+class ToIsr(NamedTuple):
+    """Have the partition's leader say that its ISR is this one."""
+
+    isr: tuple[int, ...]
+
+
+class Elect(NamedTuple):
+    """Elect a leader."""
+
+    election_type: int
+
+
+Move = ToReplicas | Cancel | ToIsr | Elect
+
+
+def goal(state: PartitionState) -> tuple[int, ...]:
+    """Return the replicas that the partition will have when nothing moves any more."""
+    return tuple(each for each in state.replicas if each not in state.removing_replicas)
+
+
+def is_led(state: PartitionState, wanted: RaftLeader) -> bool:
+    """Return whether the partition is led as Raft says, and stays so."""
+    return state.leader == wanted.broker_id and goal(state)[:1] == (wanted.broker_id,)
+
+
+def is_led_outside(state: PartitionState, tier: AbstractSet[int]) -> bool:
+    """Return whether a broker that is not of the tier leads a partition: what it has taken as leader would be
+    lost if it was made to give it up."""
+    return state.leader != NO_LEADER and state.leader not in tier
+
+
+def next_move(state: PartitionState, wanted: RaftLeader, live: AbstractSet[int]) -> Move | None:
+    """Return the next move of a partition of ours that no broker outside leads; None if all is well, or if
+    nothing can be done before Raft's leader is unfenced. `live` are the nodes of the tier that can lead."""
+    leader = wanted.broker_id
+    if leader not in live:
+        return None
+    replicas = (leader, *(each for each in wanted.replicas if each != leader and each in live))
+    away = set(wanted.replicas) - live
+    if state.leader == NO_LEADER:
+        # Nobody of the ISR can lead, but our replica has everything: Raft says so.
+        first = next((each for each in state.replicas if each not in away), None)
+        return Elect(UNCLEAN) if first == leader else ToReplicas(replicas)
+    # A replica that is away may stay, it is waited for; unless it never arrived.
+    waited_for = away.difference((*state.adding_replicas, state.leader))
+    aimed = tuple(each for each in goal(state) if each not in waited_for)
+    if state.leader != leader:
+        return _swap(state, tuple(each for each in replicas if each != state.leader), aimed)
+    if not _are_the_same(aimed, replicas):
+        return _reassign(state, replicas)
+    return None if set(replicas).issubset(state.isr) else ToIsr(replicas)
+
+
+def _swap(state: PartitionState, replicas: tuple[int, ...], aimed: tuple[int, ...]) -> Move:
+    """Return what brings leadership to the first of these replicas, which are all but the present leader.
+
+    Without its leader among the replicas the controller elects their first one in the same step. It has to
+    be in the ISR; and replicas that are new have to be, before old ones go."""
+    leader = replicas[0]
+    is_still = not state.adding_replicas and not state.removing_replicas
+    if leader in state.isr and is_still and state.replicas[0] == leader:
+        return Elect(PREFERRED)
+    if leader in state.replicas and (leader not in state.isr or _are_the_same(aimed, replicas)):
+        isr = (state.leader, *(each for each in replicas if each in state.replicas))
+        return Elect(PREFERRED) if set(isr).issubset(state.isr) else ToIsr(isr)
+    return _reassign(state, replicas)
+
+
+def _reassign(state: PartitionState, replicas: tuple[int, ...]) -> Move:
+    """Return the move to other replicas. The controller goes on to wait for replicas that were being added,
+    and to remove those that were being removed, whatever is asked meanwhile: then it is cancelled first."""
+    goes_on = set(state.adding_replicas).difference(replicas) or set(state.removing_replicas).intersection(
+        replicas
+    )
+    return Cancel() if goes_on else ToReplicas(replicas)
+
+
+def _are_the_same(aimed: tuple[int, ...], replicas: tuple[int, ...]) -> bool:
+    return aimed[:1] == replicas[:1] and set(aimed) == set(replicas)
+
+
+def stray_move(
+    state: PartitionState, partition_index: int, tier: AbstractSet[int], outside: Sequence[int]
+) -> Move | None:
+    """Return the next move of a partition that has replicas in the tier and is not ours. `outside` are the
+    live brokers that are not of the tier."""
+    if not tier.isdisjoint(state.adding_replicas):
+        return Cancel()  # somebody moves it here: it stays where it was
+    brokers = tuple(each for each in goal(state) if each not in tier)
+    if is_led_outside(state, tier):
+        return None if brokers == goal(state) or not brokers else _reassign(state, brokers)
+    having = tuple(each for each in state.replicas if each in state.isr and each not in tier)
+    if having:
+        # Nobody fetches from us, so leadership goes to those who have what there is.
+        return None if having == goal(state) else _reassign(state, having)
+    living = tuple(each for each in brokers if each in outside)
+    if not living or not state.isr:
+        return _to_anybody(state, brokers, partition_index, outside)
+    if goal(state) != living:
+        return _reassign(state, living)
+    return Elect(UNCLEAN) if state.leader == NO_LEADER else ToIsr((state.leader, *living))
+
+
+def _to_anybody(
+    state: PartitionState, brokers: tuple[int, ...], partition_index: int, outside: Sequence[int]
+) -> Move | None:
+    """Return the move of a stray that only nodes of the tier have, so that there is nothing of it."""
+    if brokers and set(brokers).issubset(state.adding_replicas):
+        return Cancel()  # they were given it, and are down
+    if brokers or not outside:
+        return None  # one that is down may have what there is
+    return _reassign(state, (outside[partition_index % len(outside)],))

@@ -1,0 +1,93 @@
+"""What the reconcile of upstream leaders says for the log: what others had changed, and what was done."""
+
+from typing import NamedTuple
+
+from actors.upstream.moves import Cancel, Elect, Move, ToIsr
+
+
+class PutRight(NamedTuple):
+    """Somebody has moved a partition of ours though Raft's leader has not changed: an operator, a balancer,
+    or the controller, because it had fenced the leader's node for a while."""
+
+    topic: str
+    partition_index: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    wanted: int
+    term: int
+    pause_ms: int
+    """How long it is left as it is, because it was moved again and again."""
+
+    def __str__(self) -> str:
+        when = f"in {self.pause_ms} ms" if self.pause_ms else "now"
+        return (
+            f"{self.topic}-{self.partition_index} was moved upstream to leader {self.leader} (epoch "
+            f"{self.leader_epoch}), replicas {list(self.replicas)}, though broker {self.wanted} leads it "
+            f"since term {self.term}: it is moved back {when}. Leave this topic out of reassignments "
+            "and balancers"
+        )
+
+
+class LedOutside(NamedTuple):
+    """A broker that is not of the tier leads a partition of ours. Nothing is done about it."""
+
+    topic: str
+    partition_index: int
+    leader: int
+    leader_epoch: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.topic}-{self.partition_index} is led by upstream broker {self.leader} (epoch "
+            f"{self.leader_epoch}), which may have taken commits: it has to be taken over again"
+        )
+
+
+class StrayMoved(NamedTuple):
+    """A partition that is not ours is moved away from the tier."""
+
+    topic: str
+    partition_index: int
+    replicas: tuple[int, ...]
+    target: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.topic}-{self.partition_index} has replicas {list(self.replicas)}, some of them on the "
+            f"tier, which keeps no records: it is moved to {list(self.target)}"
+        )
+
+
+class NodeFenced(NamedTuple):
+    """A dead node of the tier is fenced before its session has run out."""
+
+    broker_id: int
+    broker_epoch: int
+
+    def __str__(self) -> str:
+        return f"broker {self.broker_id} of the tier (epoch {self.broker_epoch}) is dead, and fenced upstream"
+
+
+class Refused(NamedTuple):
+    """The controller has refused a move."""
+
+    topic: str
+    partition_index: int
+    move: Move
+    error: str
+
+    def __str__(self) -> str:
+        match self.move:
+            case Elect():
+                what = "an election"
+            case ToIsr(isr):
+                what = f"ISR {list(isr)}"
+            case Cancel():
+                what = "the end of the reassignment"
+            case to:
+                what = f"replicas {list(to.replicas)}"
+        return f"{what} of {self.topic}-{self.partition_index} refused with {self.error}"
+
+
+Report = PutRight | LedOutside | StrayMoved | NodeFenced | Refused
