@@ -152,13 +152,14 @@ class Leadership:
         live = facts.tier.intersection(_live(facts)) - facts.dead
         for index in sorted(facts.leaders.keys() & facts.partitions.keys()):
             key, state, wanted = (facts.topic, index), facts.partitions[index], facts.leaders[index]
+            is_free = self._is_free(key, state.partition_epoch, moment)
             if is_led_outside(state, facts.tier):
                 self._tell_outside(key, state)
                 continue
             duel = self._duels.setdefault(key, Duel())
             if duel.look(wanted.term, moment.now_ms, is_led=is_led(state, wanted)):
                 self._reports.append(_put_right(key, state, wanted, duel.due_ms - moment.now_ms))
-            if moment.now_ms < duel.due_ms or not self._is_free(key, state.partition_epoch, moment):
+            if moment.now_ms < duel.due_ms or not is_free:
                 continue
             move = next_move(state, wanted, live)
             if move is not None:

@@ -44,8 +44,10 @@ def goal(state: PartitionState) -> tuple[int, ...]:
 
 
 def is_led(state: PartitionState, wanted: RaftLeader) -> bool:
-    """Return whether the partition is led as Raft says, and stays so."""
-    return state.leader == wanted.broker_id and goal(state)[:1] == (wanted.broker_id,)
+    """Return whether the partition is led as Raft says, and stays so: nobody of the ISR is preferred to its
+    leader."""
+    preferred = next((each for each in goal(state) if each in state.isr), None)
+    return state.leader == preferred == wanted.broker_id
 
 
 def is_led_outside(state: PartitionState, tier: AbstractSet[int]) -> bool:
@@ -70,34 +72,52 @@ def next_move(state: PartitionState, wanted: RaftLeader, live: AbstractSet[int])
     waited_for = away.difference((*state.adding_replicas, state.leader))
     aimed = tuple(each for each in goal(state) if each not in waited_for)
     if state.leader != leader:
-        return _swap(state, tuple(each for each in replicas if each != state.leader), aimed)
-    if not _are_the_same(aimed, replicas):
-        return _reassign(state, replicas)
-    return None if set(replicas).issubset(state.isr) else ToIsr(replicas)
+        return _swap(state, replicas, aimed)
+    if _are_the_same(aimed, replicas) and not set(replicas).issubset(state.isr):
+        return ToIsr(replicas)
+    is_done = _are_the_same(aimed, replicas) and not _is_moving(state)
+    return None if is_done else _moved(state, replicas)
 
 
-def _swap(state: PartitionState, replicas: tuple[int, ...], aimed: tuple[int, ...]) -> Move:
-    """Return what brings leadership to the first of these replicas, which are all but the present leader.
+def _swap(state: PartitionState, replicas: tuple[int, ...], aimed: tuple[int, ...]) -> Move | None:
+    """Return what brings leadership to the first of these replicas.
 
-    Without its leader among the replicas the controller elects their first one in the same step. It has to
-    be in the ISR; and replicas that are new have to be, before old ones go."""
+    Without its leader among the replicas the controller elects their first one in the same step, if all of
+    them are in the ISR: so only those that are stay, and the others come back afterwards."""
     leader = replicas[0]
-    is_still = not state.adding_replicas and not state.removing_replicas
-    if leader in state.isr and is_still and state.replicas[0] == leader:
+    if leader in state.isr and state.replicas[0] == leader and not _is_moving(state):
         return Elect(PREFERRED)
-    if leader in state.replicas and (leader not in state.isr or _are_the_same(aimed, replicas)):
-        isr = (state.leader, *(each for each in replicas if each in state.replicas))
-        return Elect(PREFERRED) if set(isr).issubset(state.isr) else ToIsr(isr)
-    return _reassign(state, replicas)
+    target = (leader, *(each for each in replicas[1:] if each in state.isr and each != state.leader))
+    if leader in state.replicas and (leader not in state.isr or _are_the_same(aimed, target)):
+        isr = (state.leader, *(each for each in replicas if each in state.replicas and each != state.leader))
+        if not set(isr).issubset(state.isr):
+            return ToIsr(isr)
+    return _moved(state, target)
+
+
+def _moved(state: PartitionState, replicas: tuple[int, ...]) -> Move | None:
+    """Return the move of a partition of ours to other replicas. What has only new replicas in its ISR cannot
+    be cancelled: then one that is not new has to be in it first, or one that is away is waited for."""
+    move = _reassign(state, replicas)
+    if move != Cancel() or not set(state.isr).issubset(state.adding_replicas):
+        return move
+    isr = {state.leader, *state.isr, *replicas}.intersection(state.replicas)
+    return None if isr.issubset(state.isr) else ToIsr(tuple(sorted(isr)))
 
 
 def _reassign(state: PartitionState, replicas: tuple[int, ...]) -> Move:
-    """Return the move to other replicas. The controller goes on to wait for replicas that were being added,
-    and to remove those that were being removed, whatever is asked meanwhile: then it is cancelled first."""
-    goes_on = set(state.adding_replicas).difference(replicas) or set(state.removing_replicas).intersection(
-        replicas
-    )
-    return Cancel() if goes_on else ToReplicas(replicas)
+    """Return the move to other replicas. The controller goes on to wait for replicas that were being added
+    unless others are added now, and to remove those that were being removed unless others are: then it is
+    cancelled first."""
+    adds = set(replicas).difference(state.replicas)
+    removes = set(state.replicas).difference(replicas)
+    waits = not adds and set(state.adding_replicas).difference(replicas)
+    loses = not removes and set(state.removing_replicas).intersection(replicas)
+    return Cancel() if waits or loses else ToReplicas(replicas)
+
+
+def _is_moving(state: PartitionState) -> bool:
+    return bool(state.adding_replicas or state.removing_replicas)
 
 
 def _are_the_same(aimed: tuple[int, ...], replicas: tuple[int, ...]) -> bool:
@@ -109,17 +129,19 @@ def stray_move(
 ) -> Move | None:
     """Return the next move of a partition that has replicas in the tier and is not ours. `outside` are the
     live brokers that are not of the tier."""
-    if not tier.isdisjoint(state.adding_replicas):
-        return Cancel()  # somebody moves it here: it stays where it was
+    if not set(state.adding_replicas).isdisjoint({*tier, *state.removing_replicas}):
+        return Cancel()  # somebody moves it here, or has asked for what cannot end: it stays where it was
     brokers = tuple(each for each in goal(state) if each not in tier)
     if is_led_outside(state, tier):
         return None if brokers == goal(state) or not brokers else _reassign(state, brokers)
+    if not state.isr and not set(brokers).issubset(state.adding_replicas):
+        return None  # the last ones that had everything are waited for (KIP-966)
     having = tuple(each for each in state.replicas if each in state.isr and each not in tier)
     if having:
         # Nobody fetches from us, so leadership goes to those who have what there is.
         return None if having == goal(state) else _reassign(state, having)
     living = tuple(each for each in brokers if each in outside)
-    if not living or not state.isr:
+    if not living:
         return _to_anybody(state, brokers, partition_index, outside)
     if goal(state) != living:
         return _reassign(state, living)

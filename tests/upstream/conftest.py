@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import pytest
 
@@ -32,9 +33,11 @@ def version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def started(version: str, brokers: int) -> Iterator[KafkaNodes]:
+def started(
+    version: str, brokers: int, more: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[KafkaNodes]:
     """Nodes that are brokers and controllers, stopped afterwards."""
-    nodes = KafkaNodes(brokers, SETTINGS, jvm.build(kafka_version=version), heap="512m")
+    nodes = KafkaNodes(brokers, {**SETTINGS, **more}, jvm.build(kafka_version=version), heap="512m")
     try:
         nodes.prepare()
         nodes.start()

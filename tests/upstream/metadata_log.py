@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -90,14 +91,11 @@ class MetadataLog:
     async def follow(self) -> None:
         """Read on until cancelled."""
         while True:
-            wire = await self._connect()
-            try:
-                while await self._fetch(wire, await _leader_epoch(wire)):
-                    self.changed.set()
-            except (OSError, Closed):
-                await asyncio.sleep(0.05)  # another controller has to be elected
-            finally:
-                await wire.close()
+            with suppress(OSError, Closed):
+                async with closing(await self._connect()) as wire:
+                    while await self._fetch(wire, await _leader_epoch(wire)):
+                        self.changed.set()
+            await asyncio.sleep(0.05)  # another controller has to be elected
 
     async def _fetch(self, wire: Wire, leader_epoch: int) -> bool:
         """Read what is new. Returns whether the controller leads still."""
@@ -219,6 +217,15 @@ class MetadataLog:
         if 3 in tags:
             new = new._replace(cordoned_log_dirs=tags[3].uuids())
         self._brokers[broker_id] = new
+
+
+@asynccontextmanager
+async def closing(wire: Wire) -> AsyncIterator[Wire]:
+    """Close a connection in the end."""
+    try:
+        yield wire
+    finally:
+        await wire.close()
 
 
 async def _leader_epoch(wire: Wire) -> int:

@@ -22,7 +22,7 @@ from actors.upstream.registration import Facts, RegisteredBroker
 from actors.upstream.requests import Listener
 from bench.peers.kafka_nodes import CLUSTER_ID, HOST, KafkaNodes
 from tests.polling import reached
-from tests.upstream.metadata_log import Image, MetadataLog
+from tests.upstream.metadata_log import Image, MetadataLog, closing
 
 TOPIC = "__consumer_offsets"
 LISTENERS = {"PLAINTEXT": 0}
@@ -89,20 +89,14 @@ class Site:
         return await Wire.connect(*self.controllers()[await self.active() - 1])
 
     async def _described(self, number: int) -> dict[str, Any]:
-        wire = await Wire.connect(*self.controllers()[number - 1])
-        try:
+        async with closing(await Wire.connect(*self.controllers()[number - 1])) as wire:
             return await wire.call(
                 "describe_cluster", 1, include_cluster_authorized_operations=False, endpoint_type=2
             )
-        finally:
-            await wire.close()
 
     async def controller_call(self, api: str, version: int, **fields: Any) -> dict[str, Any]:
-        wire = await self.to_active()
-        try:
+        async with closing(await self.to_active()) as wire:
             return await wire.call(api, version, **fields)
-        finally:
-            await wire.close()
 
     def facts(self, broker_id: int) -> Facts:
         image = self.log.image()

@@ -10,9 +10,11 @@ import statistics
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
+from actors.upstream.leading import Leading
 from actors.upstream.partitions import RaftLeader
 from actors.upstream.requests import PREFERRED
 from bench.peers.kafka_nodes import KafkaNodes
@@ -67,8 +69,6 @@ async def set_up(site: Site) -> None:
 
 
 async def heartbeat(site: Site, node: int, *, cordoned: bool) -> None:
-    from uuid import UUID
-
     answer = await site.controller_call(
         "broker_heartbeat",
         2,
@@ -82,13 +82,13 @@ async def heartbeat(site: Site, node: int, *, cordoned: bool) -> None:
     assert answer["error_code"].value == 0, answer
 
 
-async def swap_time_ms(site: Site, looked: object, number: int) -> tuple[float, float]:
+async def swap_time_ms(site: Site, leading: Leading, number: int) -> tuple[float, float]:
     """Elect others in Raft, and return after how long Kafka's leaders are the new ones, and all is whole."""
     site.leaders = {
         index: RaftLeader(TIER[(index + number) % 3], number + 2, TIER) for index in range(PARTITIONS)
     }
     began = time.monotonic()
-    looked.look()  # type: ignore[attr-defined]
+    leading.look()
     await site.until(lambda image: leads(site, image), "Kafka's leaders are Raft's")
     led = time.monotonic() - began
     await site.until(lambda image: is_whole(site, image), "all is whole")

@@ -8,12 +8,14 @@ import signal
 import time
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from actors.network.wire import Wire
-from actors.upstream import identity
+from actors.upstream import controller_link, identity
 from actors.upstream.controller_link import ControllerLink, ControllerNotFound
+from actors.upstream.features import FEATURES
 from actors.upstream.registered import RegistrationRefused
 from actors.upstream.states import State
 from bench.peers.kafka_nodes import HOST, KafkaNodes
@@ -21,6 +23,9 @@ from cluster.ports import free_ports
 from tests.polling import DEADLINE_S, passed, reached
 from tests.upstream.conftest import SESSION_MS
 from tests.upstream.site import Site, log_dir, running
+
+SHUT_DOWN_MAX_S = 15.0
+"""Kafka waits for 40 s and more if somebody has not read the metadata."""
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
@@ -119,10 +124,6 @@ def test_the_wrong_cluster_and_taken_ids_are_refused_by_name(kafka: KafkaNodes, 
 
 def _of_others(site: Site, broker_id: int) -> dict[str, Any]:
     """A registration as another program makes it."""
-    from uuid import uuid4
-
-    from actors.upstream.features import FEATURES
-
     listener = {"name": "PLAINTEXT", "host": HOST, "port": 1, "security_protocol": 0}
     return {
         "broker_id": broker_id,
@@ -154,8 +155,6 @@ def test_brokers_listeners_and_silence_are_told_from_controllers(kafka: KafkaNod
             await link.find()
         return str(caught.value)
 
-    from actors.upstream import controller_link
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(controller_link, "FIND_TIMEOUT_S", 1.0)
         told = asyncio.run(story())
@@ -175,7 +174,9 @@ def test_a_controlled_shutdown_of_a_broker_does_not_wait_for_us(three: KafkaNode
             began = time.monotonic()
             os.kill(three.process(number).pid, signal.SIGTERM)
             await reached(lambda: not three.runs(number), "the broker is gone", 60.0)
-            assert time.monotonic() - began < 15.0
+            took_s = time.monotonic() - began
+            print(f"\na broker shuts down in {took_s:.1f} s")
+            assert took_s < SHUT_DOWN_MAX_S
             assert [node.state for node in nodes] == [State.RUNNING] * 3
             three.launch(number)
             await asyncio.to_thread(three.wait_until_it_listens, number)

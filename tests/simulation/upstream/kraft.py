@@ -1,7 +1,7 @@
 """A KRaft controller as far as leaders are concerned, after Kafka's ReplicationControlManager and
 PartitionChangeBuilder: what it takes, what it refuses, and what becomes of a partition.
 
-tests/upstream/test_with_kafka.py holds the same stories against a real one.
+tests/upstream/test_kraft_with_kafka.py asks it and a real one the same.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class State(NamedTuple):
     leader: int = NO_LEADER
     leader_epoch: int = 0
     partition_epoch: int = 0
+    elr: tuple[int, ...] = ()
+    """Who had everything when the ISR became empty (KIP-966)."""
 
 
 class Broker(NamedTuple):
@@ -65,6 +67,8 @@ class Kraft:
     """The active controller."""
 
     refuses_cordoned: bool = False
+    has_elr: bool = True
+    """Whether eligible.leader.replicas.version is 1, as it is in new clusters."""
     offset: int = 0
     topic_ids: dict[str, bytes] = field(default_factory=dict)
     partitions: dict[Key, State] = field(default_factory=dict)
@@ -95,7 +99,7 @@ class Kraft:
         for key, state in self.partitions.items():
             if broker_id in state.isr:
                 rest = tuple(each for each in state.isr if each != broker_id)
-                self._change(key, isr=rest or state.isr)
+                self._change(key, isr=rest if rest or self.has_elr else state.isr)
 
     def create(self, topic: str, assignments: Iterable[tuple[int, ...]]) -> None:
         """Create a topic whose replicas are all in the ISR, if they are up."""
@@ -116,6 +120,7 @@ class Kraft:
         return [
             tuple(able[(index + more) % len(able)] for more in range(min(factor, len(able))))
             for index in range(partitions)
+            if able
         ]
 
     def ask(self, request: object) -> Answer:
@@ -159,7 +164,7 @@ class Kraft:
             if broker is None or (self.refuses_cordoned and broker.cordoned_log_dirs):
                 return ErrorCode.invalid_replica_assignment
         # PartitionChangeBuilder keeps what was being added and removed, unless there is something new.
-        removing = tuple(each for each in state.replicas if each not in target)
+        removing = tuple(sorted(each for each in state.replicas if each not in target))
         adding = tuple(each for each in target if each not in state.replicas)
         self._change(
             key,
@@ -179,7 +184,9 @@ class Kraft:
             if state.leader == first:
                 return ErrorCode.election_not_needed
             if first not in state.isr or not self._can_lead(first):
-                return ErrorCode.preferred_leader_not_available
+                self._change(key)  # what an unclean election has left undone is done now
+                changed = self.partitions[key] != state
+                return ErrorCode.none if changed else ErrorCode.preferred_leader_not_available
             self._change(key, leader=first)
             return ErrorCode.none
         if state.leader != NO_LEADER:
@@ -263,8 +270,15 @@ class Kraft:
             removing_replicas=old.removing_replicas if removing is None else removing,
             isr=old.isr if isr is None else isr,
         )
-        new = _completed(new)
-        new = new._replace(leader=self._leader(new) if leader is None else leader)
+        if leader is None or isr is None:  # an unclean election ends no reassignment
+            new = _completed(new)
+        eligible = {*old.elr, *old.isr} if self.has_elr and not new.isr else ()
+        new = new._replace(elr=tuple(each for each in new.replicas if each in eligible))
+        if leader is None:
+            leader = self._leader(new)
+            if leader in new.elr:
+                new = new._replace(isr=(leader,), elr=())
+        new = new._replace(leader=leader)
         if new == old:
             return
         self.offset += 1
@@ -274,7 +288,7 @@ class Kraft:
         )
 
     def _leader(self, state: State) -> int:
-        able = [each for each in state.replicas if each in state.isr and self._can_lead(each)]
+        able = [each for each in state.replicas if each in (state.isr or state.elr) and self._can_lead(each)]
         if state.leader in able:
             return state.leader
         return able[0] if able else NO_LEADER
@@ -291,11 +305,14 @@ class Kraft:
 
 
 def _completed(state: State) -> State:
-    """Return a partition whose reassignment is over if all that are added are in the ISR, and one is left."""
+    """Return a partition whose reassignment is over if it can be. All that are added have to be in the ISR;
+    all that stay, too, if they are fewer than before."""
     if not state.adding_replicas and not state.removing_replicas:
         return state
     isr = tuple(each for each in state.isr if each not in state.removing_replicas)
-    if not isr or not set(state.adding_replicas) <= set(isr):
-        return state
     replicas = tuple(each for each in state.replicas if each not in state.removing_replicas)
+    before = [each for each in state.replicas if each not in state.adding_replicas]
+    needed = state.adding_replicas if len(replicas) >= len(before) else (*state.adding_replicas, *replicas)
+    if not isr or not set(needed) <= set(isr):
+        return state
     return state._replace(replicas=replicas, isr=isr, adding_replicas=(), removing_replicas=())

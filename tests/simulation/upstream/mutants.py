@@ -85,13 +85,14 @@ def leaves_the_order_of_replicas() -> Iterator[None]:
 
 
 @contextmanager
-def keeps_the_old_leader() -> Iterator[None]:
-    """A leader is moved by taking the old one from the replicas: it leads on else."""
+def names_replicas_outside_the_isr() -> Iterator[None]:
+    """A leader is moved at once only if all replicas that stay are in the ISR."""
 
     def mistaken(state: Any, wanted: Any, live: Any) -> Any:
         move = real(state, wanted, live)
-        if isinstance(move, ToReplicas) and state.leader not in (wanted.broker_id, moves.NO_LEADER):
-            return ToReplicas((*move.replicas, state.leader))
+        if isinstance(move, ToReplicas) and state.leader != wanted.broker_id:
+            all_live = (each for each in wanted.replicas if each in live)
+            return ToReplicas(tuple(dict.fromkeys((wanted.broker_id, *all_live))))
         return move
 
     real = moves.next_move
@@ -242,7 +243,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     waits_for_a_lost_answer,
     gives_up_what_is_refused,
     leaves_the_order_of_replicas,
-    keeps_the_old_leader,
+    names_replicas_outside_the_isr,
     forgets_the_isr,
     leaves_who_was_away_outside,
     waits_for_an_election,

@@ -39,6 +39,7 @@ class World:
         self.random = random.Random(seed)
         self.now_ms = 0
         self.kraft = Kraft(refuses_cordoned=self.random.random() < 0.6)
+        self.kraft.has_elr = self.random.random() < 0.5
         self.can_cordon = self.kraft.refuses_cordoned or self.random.random() < 0.7
         self.leadership = Leadership()
         self.checks = Checks(refuses_cordoned=self.kraft.refuses_cordoned)
@@ -67,8 +68,8 @@ class World:
         self._at(0, self._idle)
         while self.now_ms < FAULTS_MS:
             self._step()
-        for node in list(self.dead):
-            self._come_back(node)
+        if self.random.random() < 0.6:
+            self._revive()
         self.loss, self.insists = 0.0, False
         stable_since = self.now_ms
         while self.now_ms - stable_since < STABLE_MS:
@@ -83,17 +84,19 @@ class World:
         for index, leader in self.leaders.items():
             state = self.kraft.partitions[TOPIC, index]
             moving = state.adding_replicas or state.removing_replicas
-            right = state.leader == state.replicas[0] == leader.broker_id
-            whole = set(state.isr) == set(state.replicas) == set(TIER)
+            if set(state.adding_replicas) & set(self.dead) and set(state.isr) <= set(state.adding_replicas):
+                moving = ()  # this can be neither finished nor cancelled before the dead are back
+            first = next((each for each in state.replicas if each not in self.dead), None)
+            right = state.leader == first == leader.broker_id
+            whole = set(self._alive()) <= set(state.isr) <= set(state.replicas) <= set(TIER)
             if state.leader in BROKERS:
                 continue  # somebody else takes it over again
             if moving or not right or not whole:
                 wrong.append(f"{index}: {state}, wanted {leader}")
         wrong += [f"{key}: {state}" for key, state in self._foreign() if set(state.replicas) & set(TIER)]
         if self.can_cordon:
-            wrong += [
-                f"{node} is not cordoned" for node in TIER if not self.kraft.brokers[node].cordoned_log_dirs
-            ]
+            brokers = self.kraft.brokers
+            wrong += [f"{node} not cordoned" for node in self._alive() if not brokers[node].cordoned_log_dirs]
         return wrong
 
     def _step(self) -> None:
@@ -114,11 +117,13 @@ class World:
         self._at(EVERY_MS, self._look)
 
     def _idle(self) -> None:
-        """Write what an idle controller writes, so that offsets go on; let brokers fetch from each other."""
+        """Write what an idle controller writes, so that offsets go on; and what brokers and nodes do."""
         self.kraft.offset += 1
         self._fetch()
+        for node in TIER:
+            self._unfence(node)
         self._see()
-        self._at(500, self._idle)
+        self._at(1_500, self._idle)
 
     def _see(self) -> None:
         image = self.kraft.image()
@@ -219,6 +224,7 @@ class World:
             self._restart_broker,
             self._fetch,
             self._hiccup,
+            self._break_in,
         )
         self.random.choice(deeds)()
         if self.insists:
@@ -263,6 +269,13 @@ class World:
         if node not in self.dead:
             self._at(self.random.choice((1, 500)), lambda: self._unfence(node))
 
+    def _break_in(self) -> None:
+        """Have a broker lead one partition of ours, as somebody may bring about who knows how."""
+        if self.random.random() < 0.1:
+            key = (TOPIC, PARTITIONS - 1)
+            self.kraft.reassign(ReassignedPartition(*key, (BROKERS[0],)))
+            self.kraft.set_isr(key, (*self.kraft.partitions[key].isr, BROKERS[0]))
+
     def _unfence(self, node: int) -> None:
         if node not in self.dead:
             self.kraft.unfence(node)
@@ -292,7 +305,9 @@ class World:
             self.kraft.reassign(ReassignedPartition(topic, index, target))
 
     def _create_topic(self) -> None:
-        self.kraft.create(f"topic-{next(self._topics)}", self.kraft.placement(4, self.random.randint(1, 2)))
+        assignments = self.kraft.placement(4, self.random.randint(1, 2))
+        if assignments:
+            self.kraft.create(f"topic-{next(self._topics)}", assignments)
 
     def _restart_broker(self) -> None:
         broker_id = self.random.choice(BROKERS)

@@ -1,0 +1,189 @@
+"""The active controller is found, bounded in time, and found again; a node's registration runs on it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from actors.upstream import controller_link, identity
+from actors.upstream.controller_link import ControllerLink, ControllerNotFound, LinkLost
+from actors.upstream.node import TierNode
+from actors.upstream.registered import RegisteredNode, RegistrationRefused
+from actors.upstream.registration import Facts
+from actors.upstream.requests import BrokerHeartbeat, HeartbeatAnswer, Listener
+from actors.upstream.states import State
+from cluster.ports import free_ports
+from tests.polling import reached
+from tests.upstream.fake_controller import CLUSTER, HOST, FakeController
+
+BEAT = BrokerHeartbeat(1001, 7, 100)
+NODE = TierNode(CLUSTER, 1001, (Listener("PLAINTEXT", HOST, 9_092),))
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes seconds takes less, so that stories about silence end soon."""
+    for name, seconds in (("CONNECT_TIMEOUT_S", 0.3), ("REQUEST_TIMEOUT_S", 0.3), ("FIND_TIMEOUT_S", 1.0)):
+        monkeypatch.setattr(controller_link, name, seconds)
+
+
+def alive(fields: dict[str, Any]) -> dict[str, Any]:
+    """Answer a heartbeat as the controller of an unfenced broker."""
+    shut = fields["want_shut_down"]
+    answer = {"error_code": ErrorCode.none, "is_caught_up": True, "is_fenced": shut, "should_shut_down": shut}
+    return {"throttle_time": 0, **answer}
+
+
+def refused(fields: dict[str, Any]) -> dict[str, Any]:
+    """Answer a heartbeat as a controller that is not active any more."""
+    return {**alive(fields), "error_code": ErrorCode.not_controller}
+
+
+async def not_found(link: ControllerLink) -> str:
+    with pytest.raises(ControllerNotFound) as caught:
+        await link.find()
+    return str(caught.value)
+
+
+def test_the_active_one_is_found_through_another() -> None:
+    async def story() -> None:
+        quorum: list[FakeController] = []
+        async with FakeController(1, quorum) as active, FakeController(2, quorum) as other:
+            active.answers["broker_heartbeat"] = alive
+            link = ControllerLink([other.address])
+            controller = await link.find()
+            assert controller.controller_ids == {1, 2}
+            assert controller.finalized == {"metadata.version": 33}
+            assert await link.call(BEAT) == HeartbeatAnswer(ErrorCode.none, True, False, False)
+            assert [api for api, _ in other.asked] == ["api_versions", "describe_cluster"]
+            await link.close()
+
+    asyncio.run(story())
+
+
+def test_another_one_is_found_when_the_active_one_is_gone() -> None:
+    async def story() -> None:
+        quorum: list[FakeController] = []
+        async with FakeController(1, quorum) as first, FakeController(2, quorum) as second:
+            second.answers["broker_heartbeat"] = alive
+            link = ControllerLink([first.address])
+            await link.find()
+            await first.__aexit__()
+            with pytest.raises(LinkLost):
+                await link.call(BEAT)
+            second.active = 2
+            await link.find()  # by an address that nobody gave
+            assert await link.call(BEAT) == HeartbeatAnswer(ErrorCode.none, True, False, False)
+            await link.close()
+
+    asyncio.run(story())
+
+
+def test_an_answer_is_not_waited_for_without_end() -> None:
+    async def story() -> None:
+        async with FakeController(1, []) as active:
+            link = ControllerLink([active.address])
+            await link.find()
+            active.is_mute = True
+            active.answers["broker_heartbeat"] = alive
+            with pytest.raises(LinkLost, match="TimeoutError"):
+                await link.call(BEAT)
+            with pytest.raises(LinkLost, match="no connection"):
+                await link.call(BEAT)  # its answer might be the first one's
+            assert "TimeoutError" in await not_found(link)
+
+    asyncio.run(story())
+
+
+def test_whoever_is_no_controller_is_named() -> None:
+    async def story() -> str:
+        async with FakeController(1, []) as broker, FakeController(2, []) as electing:
+            broker.refusal = ErrorCode.mismatched_endpoint_type
+            electing.active = -1
+            silent = (HOST, free_ports(1))
+            return await not_found(ControllerLink([broker.address, electing.address, silent]))
+
+    told = asyncio.run(story())
+    assert "give the listeners of controllers (controller.listener.names), not of brokers" in told
+    assert "the controllers elect an active one" in told
+    assert "Connect call failed" in told
+
+
+def register(controller: FakeController, epoch: int) -> None:
+    """Have a controller take registrations and heartbeats."""
+    controller.answers |= {
+        "broker_registration": lambda fields: {
+            "throttle_time": 0,
+            "error_code": ErrorCode.none,
+            "broker_epoch": epoch,
+        },
+        "broker_heartbeat": alive,
+        "unregister_broker": lambda fields: {
+            "throttle_time": 0,
+            "error_code": ErrorCode.none,
+            "error_message": None,
+        },
+    }
+
+
+def test_an_epoch_is_on_disk_before_a_heartbeat_names_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with FakeController(1, []) as active:
+            register(active, 70)
+            kept = []
+
+            def heard(fields: dict[str, Any]) -> dict[str, Any]:
+                kept.append(identity.read(tmp_path))
+                return alive(fields)
+
+            active.answers["broker_heartbeat"] = heard
+            node = RegisteredNode(NODE, tmp_path, ControllerLink([active.address]), lambda: Facts(100))
+            running = asyncio.create_task(node.run())
+            await reached(lambda: node.state is State.RUNNING, "it runs")
+            assert kept[0] is not None
+            assert kept[0].broker_epoch == node.broker_epoch == 70
+            node.leave(unregister=True)
+            await running
+            assert active.asked[-1] == ("unregister_broker", {"broker_id": 1001})
+
+    asyncio.run(story())
+
+
+def test_a_node_goes_on_with_the_next_controller(tmp_path: Path) -> None:
+    async def story() -> None:
+        quorum: list[FakeController] = []
+        async with FakeController(1, quorum) as first, FakeController(2, quorum) as second:
+            register(first, 70)
+            node = RegisteredNode(NODE, tmp_path, ControllerLink([first.address]), lambda: Facts(100))
+            running = asyncio.create_task(node.run())
+            await reached(lambda: node.state is State.RUNNING, "it runs")
+            second.answers["broker_heartbeat"] = alive
+            first.active = second.active = 2
+            first.answers["broker_heartbeat"] = refused
+            await reached(
+                lambda: "broker_heartbeat" in [api for api, _ in second.asked], "the next one is asked"
+            )
+            assert "broker_registration" not in [api for api, _ in second.asked]
+            assert node.state is State.RUNNING
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+
+    asyncio.run(story())
+
+
+def test_a_refusal_ends_the_run_with_its_reason(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with FakeController(1, []) as active:
+            node = RegisteredNode(
+                NODE._replace(cluster_id="another"), tmp_path, ControllerLink([active.address]), Facts
+            )
+            with pytest.raises(RegistrationRefused, match="this node belongs to cluster another"):
+                await node.run()
+
+    asyncio.run(story())
