@@ -9,7 +9,8 @@ released here first. Nothing is claimed that the tier does not understand.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from actors.ground.features import GROUP_VERSION, METADATA_VERSION, TRANSACTION_VERSION
+from actors.ground.features import METADATA_VERSION
+from actors.upstream.levels import CORDONS_LEVEL, UNDERSTOOD
 
 
 class FeatureRange(NamedTuple):
@@ -20,20 +21,12 @@ class FeatureRange(NamedTuple):
     max_supported_version: int
 
 
-FEATURES: Final = (
-    # From 17 (3.7-IV2) on the records have the brokers' directories (KIP-858); 33 is 4.4-IV2.
-    FeatureRange(METADATA_VERSION, 17, 33),
-    FeatureRange("kraft.version", 0, 1),
-    FeatureRange(TRANSACTION_VERSION, 0, 2),
-    FeatureRange(GROUP_VERSION, 0, 1),
-    FeatureRange("share.version", 0, 2),
-    FeatureRange("streams.version", 0, 1),
-    FeatureRange("eligible.leader.replicas.version", 0, 1),
-)
+_LOWEST: Final = {METADATA_VERSION: 17}
+"""The lowest levels that are understood, where that is not 0. From 17 (3.7-IV2) on the records have the
+brokers' directories (KIP-858)."""
+FEATURES: Final = tuple(FeatureRange(name, _LOWEST.get(name, 0), high) for name, high in UNDERSTOOD.items())
 """All features that the tier understands. A controller that does not know one accepts it, because it
 begins at 0."""
-CORDON_LEVEL: Final = 30
-"""The level of metadata.version from which on a broker may cordon its log directories (4.3-IV0, KIP-1066)."""
 REFUSES_CORDONED_LEVEL: Final = 31
 """A controller that supports this level of metadata.version is Kafka 4.4 or newer: it refuses assignments by
 hand to a broker whose directories are cordoned. Kafka 4.3 takes them."""
@@ -63,7 +56,7 @@ def misunderstood(finalized: Mapping[str, int]) -> list[str]:
 
 def can_cordon(finalized: Mapping[str, int]) -> bool:
     """Return whether brokers of a cluster with these finalized levels may cordon their directories."""
-    return finalized.get(METADATA_VERSION, 0) >= CORDON_LEVEL
+    return finalized.get(METADATA_VERSION, 0) >= CORDONS_LEVEL
 
 
 def refuses_cordoned(supported: Mapping[str, int]) -> bool:

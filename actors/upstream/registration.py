@@ -6,7 +6,8 @@ request is under way.
 
 What it makes sure of:
 * the first heartbeat, which unfences the broker, cordons its log directory too, so that the controller
-  never places anything there (KIP-1066);
+  never places anything there (KIP-1066). Only a node that registers again while its session lasts is not
+  cordoned for as long as that takes: its registration begins uncordoned, and it is unfenced still;
 * a heartbeat says how far this node has really read the metadata: a controlled shutdown of any other broker
   waits until all have read that far;
 * a broker is unregistered only when no partition has it as a replica.
@@ -18,7 +19,8 @@ from typing import Final, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from actors.upstream.controller import Controller, may_cordon, wrong_with
-from actors.upstream.features import CORDON_LEVEL, FEATURES
+from actors.upstream.features import FEATURES
+from actors.upstream.levels import CORDONS_LEVEL
 from actors.upstream.node import (
     NodeInvalid,
     TierNode,
@@ -290,7 +292,7 @@ class Registration:
                 self._enter(Event.REGISTERED, f"it is registered with epoch {answer.broker_epoch}")
                 if self.controller is not None and not may_cordon(self.controller):
                     self._tell(
-                        f"its log directory cannot be cordoned below level {CORDON_LEVEL} of "
+                        f"its log directory cannot be cordoned below level {CORDONS_LEVEL} of "
                         "metadata.version (4.3): topics may be placed on it and have to be moved away"
                     )
             case ErrorCode.duplicate_broker_registration:
