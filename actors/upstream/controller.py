@@ -12,8 +12,9 @@ class Controller(NamedTuple):
     """The active controller."""
 
     cluster_id: str
+    """Kafka tells it from 3.7 on; "" if it is an older one."""
     controller_ids: frozenset[int]
-    """The node ids of all controllers."""
+    """The node ids of the controllers that vote."""
     versions: Mapping[int, tuple[int, int]]
     """API key -> the lowest and the highest version that it speaks."""
     supported: Mapping[str, int]

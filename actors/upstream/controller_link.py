@@ -9,59 +9,47 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from actors.network.wire import Closed, Wire
-from actors.protocol.api_keys import DESCRIBE_CLUSTER
 from actors.upstream.controller import Controller, newest_version
+from actors.upstream.controllers import (
+    ADDRESSES_MAX,
+    ActiveController,
+    Address,
+    CannotFollow,
+    Connect,
+    Elsewhere,
+    find_active,
+)
 from actors.upstream.requests import NEEDED_VERSIONS, Answer, Request
 from actors.upstream.wire_form import answer_of, fields_of
 
-Address = tuple[str, int]
-Connect = Callable[[str, int], Awaitable[Wire]]
-"""A function that opens a connection and logs in. It raises OSError or Closed."""
-
-CONNECT_TIMEOUT_S: Final = 2.0
 REQUEST_TIMEOUT_S: Final = 4.0
 """How long an answer may take: two of these, and a session of 9 s has not run out."""
 FIND_TIMEOUT_S: Final = 30.0
 """How long the active controller is looked for before whoever asked is told why there is none."""
 BACK_OFF_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 """The pauses between looks at all controllers; the last one is that of all further ones."""
-CONTROLLERS_MAX: Final = 64
-"""How many addresses of controllers are kept."""
-_CONTROLLERS: Final = 2
-"""The endpoint type of controllers in DescribeCluster (KIP-919)."""
-_CLIENT: Final = "groupd-upstream"
-_DESCRIBE_VERSION: Final = 1
 
 
 class ControllerNotFound(Exception):
-    """Raised if no address leads to an active controller; the text says of each why."""
+    """Raised if no address leads to an active controller; the text says why."""
 
 
 class LinkLost(Exception):
     """Raised if a request has no answer, for whatever reason: it may have been carried out."""
 
 
-class NotAController(Exception):
-    """Raised if an address is that of something else; the text says what to do."""
-
-
-async def connect_plainly(host: str, port: int) -> Wire:
-    """Open a connection without encryption or authentication."""
-    return await Wire.connect(host, port, _CLIENT)
-
-
 class ControllerLink:
     """One connection to whichever controller is active."""
 
-    def __init__(self, bootstrap: Sequence[Address], connect: Connect = connect_plainly) -> None:
+    def __init__(self, connect: Connect, bootstrap: Sequence[Address]) -> None:
         """`bootstrap` are addresses of controllers, of which one has to be up."""
-        self._bootstrap = tuple(bootstrap)
         self._connect = connect
+        self._bootstrap = tuple(bootstrap)
         self._known: tuple[Address, ...] = ()
         self._wire: Wire | None = None
         self._controller: Controller | None = None
@@ -73,16 +61,27 @@ class ControllerLink:
         deadline = time.monotonic() + FIND_TIMEOUT_S
         for pause_s in itertools.chain(BACK_OFF_S, itertools.repeat(BACK_OFF_S[-1])):
             await self.close()
-            problems: dict[Address, str] = {}
-            for address in dict.fromkeys((*self._known, *self._bootstrap)):
-                try:
-                    return await self._try(address)
-                except (OSError, Closed, NotAController) as error:  # a TimeoutError is an OSError
-                    problems[address] = str(error) or type(error).__name__
-            if time.monotonic() + pause_s > deadline:
-                raise ControllerNotFound(f"no active controller is found: {_in_words(problems)}")
+            try:
+                return await self._try()
+            except CannotFollow as error:
+                raise ControllerNotFound(str(error)) from error
+            except (OSError, Closed, Elsewhere) as error:  # a TimeoutError is an OSError
+                if time.monotonic() + pause_s > deadline:
+                    problem = str(error) or type(error).__name__
+                    raise ControllerNotFound(f"no active controller is found: {problem}") from error
             await asyncio.sleep(pause_s)
         raise AssertionError("the pauses have no end")
+
+    async def _try(self) -> Controller:
+        addresses = tuple(dict.fromkeys((*self._known, *self._bootstrap)))
+        active = await find_active(self._connect, addresses)
+        try:
+            self._controller = _controller(active, await _features(active.wire))
+        except BaseException:
+            await active.wire.close()
+            raise
+        self._wire, self._known = active.wire, active.addresses[:ADDRESSES_MAX]
+        return self._controller
 
     async def call(self, request: Request) -> Answer:
         """Send one request and return its answer. Raises LinkLost, after which `find` connects again."""
@@ -111,73 +110,23 @@ class ControllerLink:
             with suppress(OSError):
                 await wire.close()
 
-    async def _try(self, address: Address) -> Controller:
-        """Connect to the controller that an address leads to, or that the one there names as the active
-        one. Raises OSError, Closed, NotAController."""
-        for _ in range(2):
-            wire, versions, described = await self._look_at(address)
-            active = described["controller_id"]
-            self._known = tuple((row["host"], row["port"]) for row in described["brokers"][:CONTROLLERS_MAX])
-            addresses = {row["broker_id"]: (row["host"], row["port"]) for row in described["brokers"]}
-            if addresses.get(active) == address:
-                self._wire, self._controller = wire, _controller(described, versions)
-                return self._controller
-            await wire.close()
-            if active not in addresses:
-                raise NotAController("the controllers elect an active one")
-            address = addresses[active]
-        raise NotAController("the active controller has changed meanwhile")
 
-    async def _look_at(self, address: Address) -> tuple[Wire, dict[str, Any], dict[str, Any]]:
-        async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            wire = await self._connect(*address)
-        try:
-            versions = await _versions(wire)
-            keys = {row["api_key"]: row["max_version"] for row in versions["api_keys"]}
-            if keys.get(DESCRIBE_CLUSTER, 0) < _DESCRIBE_VERSION:
-                raise NotAController(
-                    "this is no controller of Kafka 3.7 or newer; give the controllers' listeners"
-                )
-            described = await wire.call(
-                "describe_cluster",
-                _DESCRIBE_VERSION,
-                timeout_s=CONNECT_TIMEOUT_S,
-                include_cluster_authorized_operations=False,
-                endpoint_type=_CONTROLLERS,
-            )
-            if described["error_code"].value != 0:
-                raise NotAController(
-                    f"DescribeCluster is refused with {described['error_code'].name}: give the listeners of "
-                    "controllers (controller.listener.names), not of brokers"
-                )
-        except BaseException:
-            await wire.close()
-            raise
-        return wire, versions, described
-
-
-async def _versions(wire: Wire) -> dict[str, Any]:
-    answer = await wire.call(
+async def _features(wire: Wire) -> Mapping[str, Any]:
+    """Ask for the features, which the versions of requests come with."""
+    return await wire.call(
         "api_versions",
         3,
-        timeout_s=CONNECT_TIMEOUT_S,
+        timeout_s=REQUEST_TIMEOUT_S,
         client_software_name="groupd",
         client_software_version="1",
     )
-    if answer["error_code"].value != 0:
-        raise NotAController(f"ApiVersions is refused with {answer['error_code'].name}")
-    return answer
 
 
-def _controller(described: Mapping[str, Any], versions: Mapping[str, Any]) -> Controller:
+def _controller(active: ActiveController, features: Mapping[str, Any]) -> Controller:
     return Controller(
-        described["cluster_id"],
-        frozenset(row["broker_id"] for row in described["brokers"]),
-        {row["api_key"]: (row["min_version"], row["max_version"]) for row in versions["api_keys"]},
-        {row["name"]: row["max_version"] for row in versions["supported_features"]},
-        {row["name"]: row["max_version_level"] for row in versions["finalized_features"]},
+        active.cluster_id or "",
+        frozenset(active.voters),
+        active.versions,
+        {row["name"]: row["max_version"] for row in features["supported_features"]},
+        {row["name"]: row["max_version_level"] for row in features["finalized_features"]},
     )
-
-
-def _in_words(problems: Mapping[Address, str]) -> str:
-    return "; ".join(f"{host}:{port}: {problem}" for (host, port), problem in problems.items())

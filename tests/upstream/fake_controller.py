@@ -14,13 +14,17 @@ from kio.serial import entity_reader, entity_writer
 
 from actors.network.wire import from_plain, message_class, to_plain
 from actors.protocol.api_keys import API_VERSIONS, DESCRIBE_CLUSTER
+from actors.upstream.controllers import METADATA_TOPIC
 from actors.upstream.requests import NEEDED_VERSIONS
 
 HOST = "127.0.0.1"
 CLUSTER = "cluster-of-others-0000"
-APIS = {API_VERSIONS: "api_versions", DESCRIBE_CLUSTER: "describe_cluster"} | {
-    needed.api_key: needed.api for needed in NEEDED_VERSIONS.values()
-}
+DESCRIBE_QUORUM = 55
+APIS = {
+    API_VERSIONS: "api_versions",
+    DESCRIBE_CLUSTER: "describe_cluster",
+    DESCRIBE_QUORUM: "describe_quorum",
+} | {needed.api_key: needed.api for needed in NEEDED_VERSIONS.values()}
 Answer = Callable[[dict[str, Any]], dict[str, Any] | None]
 """What answers a request with fields; None: the connection is closed instead."""
 
@@ -32,8 +36,6 @@ class FakeController:
         self.node_id = node_id
         self.active = 1
         self.port = 0
-        self.refusal = ErrorCode.none
-        """What DescribeCluster is refused with."""
         self.is_mute = False
         """Whether it reads and never answers."""
         self.asked: list[tuple[str, dict[str, Any]]] = []
@@ -88,14 +90,15 @@ class FakeController:
         header_class = response_class.__header_schema__
         buffer = io.BytesIO()
         entity_writer(header_class)(buffer, from_plain(header_class, {"correlation_id": correlation_id}))
-        entity_writer(response_class)(buffer, from_plain(response_class, answer))
+        known = {name: value for name, value in answer.items() if name in response_class.__dataclass_fields__}
+        entity_writer(response_class)(buffer, from_plain(response_class, known))
         return buffer.getvalue()
 
     def _plain(self, api: str, fields: dict[str, Any]) -> dict[str, Any] | None:
         if api in self.answers:
             return self.answers[api](fields)
         if api == "api_versions":
-            keys = {API_VERSIONS: 4, DESCRIBE_CLUSTER: 2} | {
+            keys = {API_VERSIONS: 3, DESCRIBE_CLUSTER: 1, DESCRIBE_QUORUM: 1} | {
                 needed.api_key: needed.high for needed in NEEDED_VERSIONS.values()
             }
             return {
@@ -109,6 +112,8 @@ class FakeController:
                     {"name": "metadata.version", "max_version_level": 33, "min_version_level": 33}
                 ],
             }
+        if api == "describe_quorum":
+            return self._quorum_answer()
         assert api == "describe_cluster", api
         brokers = [
             {"broker_id": each.node_id, "host": HOST, "port": each.port, "rack": None}
@@ -116,9 +121,26 @@ class FakeController:
         ]
         return {
             "throttle_time": 0,
-            "error_code": self.refusal,
+            "error_code": ErrorCode.none,
             "endpoint_type": 2,
             "cluster_id": CLUSTER,
             "controller_id": self.active,
             "brokers": brokers,
+        }
+
+    def _quorum_answer(self) -> dict[str, Any]:
+        leads = self.active == self.node_id
+        replica = {"log_end_offset": 1, "last_fetch_timestamp": -1, "last_caught_up_timestamp": -1}
+        partition = {
+            "partition_index": 0,
+            "error_code": ErrorCode.none if leads else ErrorCode.not_leader_or_follower,
+            "leader_id": self.active,
+            "leader_epoch": 1,
+            "high_watermark": 1,
+            "current_voters": [{"replica_id": each.node_id, **replica} for each in self._quorum],
+            "observers": [],
+        }
+        return {
+            "error_code": ErrorCode.none,
+            "topics": [{"topic_name": METADATA_TOPIC, "partitions": [partition]}],
         }

@@ -22,6 +22,7 @@ from actors.upstream.registration import Facts, RegisteredBroker
 from actors.upstream.requests import Listener
 from bench.peers.kafka_nodes import CLUSTER_ID, HOST, KafkaNodes
 from tests.polling import reached
+from tests.upstream.kafka import connector
 from tests.upstream.metadata_log import Image, MetadataLog, closing
 
 TOPIC = "__consumer_offsets"
@@ -70,7 +71,7 @@ class Site:
         return [(HOST, self.nodes.address(number)[1] + self.nodes.brokers) for number in self.nodes.numbers]
 
     def new_link(self) -> ControllerLink:
-        return ControllerLink(self.controllers())
+        return ControllerLink(connector(), self.controllers())
 
     async def active(self) -> int:
         """Return the number of the node whose controller is active, as soon as there is one."""
