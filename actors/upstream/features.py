@@ -9,7 +9,8 @@ released here first. Nothing is claimed that the tier does not understand.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from actors.ground.features import METADATA_VERSION
+from actors.ground.features import FEATURES as TIER_FEATURES
+from actors.ground.features import GROUPD_VERSION, METADATA_VERSION
 from actors.upstream.levels import CORDONS_LEVEL, UNDERSTOOD
 
 
@@ -24,9 +25,12 @@ class FeatureRange(NamedTuple):
 _LOWEST: Final = {METADATA_VERSION: 17}
 """The lowest levels that are understood, where that is not 0. From 17 (3.7-IV2) on the records have the
 brokers' directories (KIP-858)."""
-FEATURES: Final = tuple(FeatureRange(name, _LOWEST.get(name, 0), high) for name, high in UNDERSTOOD.items())
-"""All features that the tier understands. A controller that does not know one accepts it, because it
-begins at 0."""
+FEATURES: Final = (
+    *(FeatureRange(name, _LOWEST.get(name, 0), high) for name, high in UNDERSTOOD.items()),
+    FeatureRange(GROUPD_VERSION, 0, TIER_FEATURES[GROUPD_VERSION].high),
+)
+"""All features that the tier understands, and the one by which another tier recognises its nodes. A
+controller that does not know one accepts it, because it begins at 0."""
 REFUSES_CORDONED_LEVEL: Final = 31
 """A controller that supports this level of metadata.version is Kafka 4.4 or newer: it refuses assignments by
 hand to a broker whose directories are cordoned. Kafka 4.3 takes them."""

@@ -20,7 +20,7 @@ from storage.history.period import Period
 from storage.history.rules import RULES
 from storage.history.segments.folder import Folder
 from tests.cluster.test_tier_file import TIER
-from tests.history.segments.making import changed, publish, stretch
+from tests.history.segments.making import NOON_MS, changed, publish, stretch
 
 
 @pytest.fixture(autouse=True)
@@ -100,9 +100,9 @@ def test_a_part_of_a_day_is_answered_from_its_events_alone(tmp_path: Path) -> No
 
 def test_a_quarter_of_an_hour_in_which_nothing_was_told_is_no_quiet_one(tmp_path: Path) -> None:
     """The day has events and the quarter has none: the tier may not have run."""
-    hour_ago_ms = time.time_ns() // 1_000_000 - 3_600_000
+    hour_ago_ms = NOON_MS - 3_600_000
     publish(Folder(str(tmp_path / "history")), stretch([changed(1, hour_ago_ms)]))
-    said = report(tmp_path, "--since", "15m")
+    said = report(tmp_path, "--since", "2026-11-22T11:45", "--until", "2026-11-22T12:00")
     assert "nothing recorded from" in said
     assert f"there are events from {Period(hour_ago_ms, hour_ago_ms)}" in said
 
