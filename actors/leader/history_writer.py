@@ -280,6 +280,8 @@ class HistoryWriter:
             except compaction.DamagedPart as error:
                 self._damaged.add(error.segment)
                 log.warning("history: %s; it is left as it is", error)
+        if plan.merges:
+            importlib.import_module("storage.history.segments.parquet").give_back()
 
     def _between(self) -> None:
         """Take new events from the queue between two steps of a merge."""

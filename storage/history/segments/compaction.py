@@ -86,7 +86,6 @@ def merge(
     tier_ids = [_tier_id(folder, part) for part in parts]
     about = parquet.About(tier_ids[0], tuple(names))
     folder.publish(merged, lambda sink: parquet.write(sink, _row_groups(folder, parts, between), about))
-    pa.default_memory_pool().release_unused()  # the next merge is some time away
     return merged
 
 

@@ -90,7 +90,7 @@ class SegmentWriter:
                 segments.append(segment)
             self._free(parts)
         if size_bytes >= GIVEN_BACK_FROM_BYTES:
-            pa.default_memory_pool().release_unused()  # 2 ms for 14 MB
+            parquet.give_back()
         return Written(tuple(segments), lost, error)
 
     def _free(self, tables: list[pa.Table]) -> None:
