@@ -45,7 +45,7 @@ class Endpoint(NamedTuple):
     name: str
     host: str
     port: int
-    security_protocol: int
+    security_protocol: int = 0
     """Kafka's number: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
 
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from actors.upstream.partitions import NO_LEADER, PartitionState, RaftLeader
+from actors.upstream.image import NO_LEADER
+from actors.upstream.partitions import PartitionState, RaftLeader
 from actors.upstream.requests import PREFERRED, UNCLEAN
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from actors.upstream.requests import Listener
+from actors.upstream.image import Endpoint
 
 BROKER_ID_END: Final = 2_147_483_000
 """Java's clients call the connection to a group's coordinator 2147483647 minus its id, so the ids up there
@@ -31,7 +31,7 @@ class TierNode(NamedTuple):
 
     cluster_id: str
     broker_id: int
-    listeners: tuple[Listener, ...]
+    listeners: tuple[Endpoint, ...]
     rack: str | None = None
 
 
@@ -78,7 +78,7 @@ def _wrong_ids(node: TierNode) -> Iterator[str]:
         yield "the rack is empty: give it a name, or none"
 
 
-def _wrong_listeners(listeners: tuple[Listener, ...]) -> Iterator[str]:
+def _wrong_listeners(listeners: tuple[Endpoint, ...]) -> Iterator[str]:
     if not listeners:
         yield "no listeners: name one for each listener of the upstream's brokers"
     for name, times in Counter(each.name for each in listeners).items():

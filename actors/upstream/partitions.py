@@ -1,10 +1,7 @@
 """The part of the upstream's metadata that decides about leaders, with the names of Kafka's records."""
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple, Protocol
-
-NO_LEADER: Final = -1
-"""The leader of a partition that has none."""
+from typing import NamedTuple, Protocol
 
 
 class PartitionState(Protocol):

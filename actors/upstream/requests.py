@@ -8,19 +8,10 @@ from typing import Final, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from actors.upstream.features import FeatureRange
+from actors.upstream.image import Endpoint
 
 PREFERRED, UNCLEAN = 0, 1
 """The kinds of an election, with their numbers on the wire."""
-
-
-class Listener(NamedTuple):
-    """An endpoint of a broker."""
-
-    name: str
-    host: str
-    port: int
-    security_protocol: int = 0
-    """The number of what is spoken there: PLAINTEXT 0, SSL 1, SASL_PLAINTEXT 2, SASL_SSL 3."""
 
 
 class RegisterBroker(NamedTuple):
@@ -29,7 +20,7 @@ class RegisterBroker(NamedTuple):
     broker_id: int
     cluster_id: str
     incarnation_id: bytes
-    listeners: tuple[Listener, ...]
+    listeners: tuple[Endpoint, ...]
     features: tuple[FeatureRange, ...]
     rack: str | None
     log_dirs: tuple[bytes, ...]

@@ -13,13 +13,13 @@ from actors.network.wire import Closed, Wire
 from actors.upstream.controller import may_cordon
 from actors.upstream.controller_link import ControllerLink
 from actors.upstream.features import refuses_cordoned
+from actors.upstream.image import Endpoint
 from actors.upstream.leading import Leading
 from actors.upstream.node import TierNode, log_dir_id
 from actors.upstream.partitions import Facts as LeaderFacts
 from actors.upstream.partitions import RaftLeader, Stray
 from actors.upstream.registered import RegisteredNode
 from actors.upstream.registration import Facts, RegisteredBroker
-from actors.upstream.requests import Listener
 from bench.peers.kafka_nodes import CLUSTER_ID, HOST, KafkaNodes
 from tests.polling import reached
 from tests.upstream.kafka import connector
@@ -112,7 +112,7 @@ class Site:
     def node(
         self, broker_id: int, directory: str | None = None, cluster_id: str = CLUSTER_ID
     ) -> RegisteredNode:
-        node = TierNode(cluster_id, broker_id, (Listener("PLAINTEXT", HOST, 1 + broker_id % 60_000),))
+        node = TierNode(cluster_id, broker_id, (Endpoint("PLAINTEXT", HOST, 1 + broker_id % 60_000),))
         place = self._directory / (directory or str(broker_id))
         return RegisteredNode(node, place, self.new_link(), lambda: self.facts(broker_id))
 

@@ -12,10 +12,11 @@ from kio.schema.errors import ErrorCode
 
 from actors.upstream import controller_link, identity
 from actors.upstream.controller_link import ControllerLink, ControllerNotFound, LinkLost
+from actors.upstream.image import Endpoint
 from actors.upstream.node import TierNode
 from actors.upstream.registered import RegisteredNode, RegistrationRefused
 from actors.upstream.registration import Facts
-from actors.upstream.requests import BrokerHeartbeat, HeartbeatAnswer, Listener
+from actors.upstream.requests import BrokerHeartbeat, HeartbeatAnswer
 from actors.upstream.states import State
 from cluster.ports import free_ports
 from tests.polling import reached
@@ -23,7 +24,7 @@ from tests.upstream.fake_controller import CLUSTER, HOST, FakeController
 from tests.upstream.kafka import connector
 
 BEAT = BrokerHeartbeat(1001, 7, 100)
-NODE = TierNode(CLUSTER, 1001, (Listener("PLAINTEXT", HOST, 9_092),))
+NODE = TierNode(CLUSTER, 1001, (Endpoint("PLAINTEXT", HOST, 9_092),))
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from actors.upstream.features import FEATURES
+from actors.upstream.image import NO_LEADER, Endpoint
 from actors.upstream.moves import Cancel, Elect, Move, ToIsr, ToReplicas
 from actors.upstream.node import log_dir_id
 from actors.upstream.requests import (
@@ -20,7 +21,6 @@ from actors.upstream.requests import (
     UNCLEAN,
     BrokerHeartbeat,
     HeartbeatAnswer,
-    Listener,
     PartitionErrors,
     RegisterBroker,
     RegistrationAnswer,
@@ -29,7 +29,7 @@ from actors.upstream.together import Decided, requests_of
 from bench.ground.reference import KAFKA_VERSION
 from bench.peers.kafka_nodes import CLUSTER_ID, HOST, KafkaNodes
 from tests.polling import reached
-from tests.simulation.upstream.kraft import NO_LEADER, Kraft, State
+from tests.simulation.upstream.kraft import Kraft, State
 from tests.upstream.conftest import started
 from tests.upstream.site import TOPIC, Site, running
 
@@ -73,7 +73,7 @@ class Both:
     async def set_up(self) -> None:
         for node in NODES:
             directory = log_dir_id(CLUSTER_ID, node)
-            listeners = (Listener("PLAINTEXT", HOST, node),)
+            listeners = (Endpoint("PLAINTEXT", HOST, node),)
             asked = RegisterBroker(
                 node, CLUSTER_ID, uuid4().bytes, listeners, FEATURES, None, (directory,), -1
             )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from actors.upstream.image import NO_LEADER
 from actors.upstream.moves import Cancel, Elect, Move, ToIsr, ToReplicas, next_move, stray_move
-from actors.upstream.partitions import NO_LEADER, RaftLeader
+from actors.upstream.partitions import RaftLeader
 from actors.upstream.requests import PREFERRED, UNCLEAN
 from tests.simulation.upstream.kraft import State
 

@@ -7,6 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from actors.upstream.controller import Controller
 from actors.upstream.features import FEATURES
+from actors.upstream.image import Endpoint
 from actors.upstream.node import NodeInvalid, TierNode, is_reserved, log_dir_id
 from actors.upstream.registration import (
     DUPLICATE_MAX_MS,
@@ -25,7 +26,6 @@ from actors.upstream.requests import (
     NEEDED_VERSIONS,
     BrokerHeartbeat,
     HeartbeatAnswer,
-    Listener,
     RegisterBroker,
     RegistrationAnswer,
     UnregisterBroker,
@@ -34,7 +34,7 @@ from actors.upstream.requests import (
 from actors.upstream.states import TRANSITIONS, Event, State
 
 CLUSTER = "cluster-of-others-0000"
-LISTENERS = (Listener("PLAINTEXT", "127.0.0.1", 9_092),)
+LISTENERS = (Endpoint("PLAINTEXT", "127.0.0.1", 9_092),)
 NODE = TierNode(CLUSTER, 1001, LISTENERS)
 INCARNATION = b"\x07" * 16
 DIR = log_dir_id(CLUSTER, 1001)
@@ -267,9 +267,9 @@ def test_listeners_that_nobody_would_find_are_named(listeners: dict[str, int], w
         (NODE._replace(cluster_id=""), "no cluster id is given"),
         (NODE._replace(listeners=()), "no listeners"),
         (NODE._replace(listeners=LISTENERS * 2), "listener PLAINTEXT is given 2 times"),
-        (NODE._replace(listeners=(Listener("A", "0.0.0.0", 1),)), "to which nobody can connect"),
-        (NODE._replace(listeners=(Listener("A", "h", 70_000),)), "listener A has port 70000"),
-        (NODE._replace(listeners=(Listener("A", "h", 1, 9),)), "security protocol 9"),
+        (NODE._replace(listeners=(Endpoint("A", "0.0.0.0", 1),)), "to which nobody can connect"),
+        (NODE._replace(listeners=(Endpoint("A", "h", 70_000),)), "listener A has port 70000"),
+        (NODE._replace(listeners=(Endpoint("A", "h", 1, 9),)), "security protocol 9"),
         (NODE._replace(rack=""), "the rack is empty"),
     ],
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import NamedTuple
 
+from actors.upstream.image import NO_LEADER
 from actors.upstream.leadership import MOVES_MAX, Request
-from actors.upstream.partitions import NO_LEADER, Facts, PartitionState
+from actors.upstream.partitions import Facts, PartitionState
 from actors.upstream.reports import PutRight
 from actors.upstream.requests import (
     UNCLEAN,

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from actors.upstream.image import NO_LEADER
 from actors.upstream.requests import (
     PREFERRED,
     AlteredPartition,
@@ -25,7 +26,6 @@ from actors.upstream.requests import (
     ReassignedPartition,
 )
 
-NO_LEADER = -1
 Key = tuple[str, int]
 
 

@@ -12,12 +12,13 @@ import random
 from collections.abc import Callable
 from itertools import count
 
+from actors.upstream.image import NO_LEADER
 from actors.upstream.leadership import Leadership, Request
 from actors.upstream.partitions import Facts, RaftLeader, Stray
 from actors.upstream.requests import PREFERRED, Answer, BrokerHeartbeat, PartitionErrors, ReassignedPartition
 from actors.upstream.together import keys_of
 from tests.simulation.upstream.checks import Checks
-from tests.simulation.upstream.kraft import NO_LEADER, Image, Key, Kraft, State
+from tests.simulation.upstream.kraft import Image, Key, Kraft, State
 
 TOPIC = "__consumer_offsets"
 PARTITIONS = 6
