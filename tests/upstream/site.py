@@ -22,8 +22,8 @@ from actors.upstream.registered import RegisteredNode
 from actors.upstream.registration import Facts, RegisteredBroker
 from bench.peers.kafka_nodes import CLUSTER_ID, HOST, KafkaNodes
 from tests.polling import reached
-from tests.upstream.kafka import connector
-from tests.upstream.metadata_log import Image, MetadataLog, closing
+from tests.upstream.kafka import connector, wired
+from tests.upstream.metadata_log import Image, MetadataLog
 
 TOPIC = "__consumer_offsets"
 LISTENERS = {"PLAINTEXT": 0}
@@ -50,7 +50,7 @@ class Site:
             "describe_cluster", 1, include_cluster_authorized_operations=False, endpoint_type=1
         )
         assert described["cluster_id"] == CLUSTER_ID
-        self.log = MetadataLog(self.to_active)
+        self.log = MetadataLog(connector(), self.controllers())
         await self._stack.enter_async_context(running(self.log.follow()))
         await reached(lambda: self.log.metadata_offset >= 0, "the metadata is read")
         return self
@@ -85,18 +85,14 @@ class Site:
             await asyncio.sleep(0.05)
         raise AssertionError(f"no controller is active within {WAIT_S:g} s")
 
-    async def to_active(self) -> Wire:
-        """Connect to the active controller. Raises OSError if it is gone already."""
-        return await Wire.connect(*self.controllers()[await self.active() - 1])
-
     async def _described(self, number: int) -> dict[str, Any]:
-        async with closing(await Wire.connect(*self.controllers()[number - 1])) as wire:
+        async with wired(*self.controllers()[number - 1]) as wire:
             return await wire.call(
                 "describe_cluster", 1, include_cluster_authorized_operations=False, endpoint_type=2
             )
 
     async def controller_call(self, api: str, version: int, **fields: Any) -> dict[str, Any]:
-        async with closing(await self.to_active()) as wire:
+        async with wired(*self.controllers()[await self.active() - 1]) as wire:
             return await wire.call(api, version, **fields)
 
     def facts(self, broker_id: int) -> Facts:
@@ -190,8 +186,7 @@ class Site:
 
         async def look() -> None:
             while True:
-                await self.log.changed.wait()
-                self.log.changed.clear()
+                await self.log.changed()
                 leading.look()
 
         async with running(leading.run()), running(look()):

@@ -12,10 +12,12 @@ from uuid import uuid4
 import pytest
 from kio.schema.errors import ErrorCode
 
+from actors.upstream.controllers import METADATA_TOPIC
 from actors.upstream.features import FEATURES
-from actors.upstream.image import NO_LEADER, Endpoint
+from actors.upstream.image import NO_LEADER, Endpoint, Partition
 from actors.upstream.moves import Cancel, Elect, Move, ToIsr, ToReplicas
 from actors.upstream.node import log_dir_id
+from actors.upstream.partitions import PartitionState
 from actors.upstream.requests import (
     PREFERRED,
     UNCLEAN,
@@ -29,7 +31,7 @@ from actors.upstream.together import Decided, requests_of
 from bench.ground.reference import KAFKA_VERSION
 from bench.peers.kafka_nodes import CLUSTER_ID, HOST, KafkaNodes
 from tests.polling import reached
-from tests.simulation.upstream.kraft import Kraft, State
+from tests.simulation.upstream.kraft import Kraft
 from tests.upstream.conftest import started
 from tests.upstream.site import TOPIC, Site, running
 
@@ -39,7 +41,7 @@ NODES = (1001, 1002, 1003, 1004)
 SEEDS = 5
 STEPS = 80
 EVERY_S = 0.5
-QUORUM = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
+QUORUM = [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]
 KEY = (TOPIC, 0)
 KINDS = (*("reassign",) * 3, "cancel", *("isr",) * 2, "elect", "fence", "cordon")
 
@@ -107,7 +109,7 @@ class Both:
         assert isinstance(answer, HeartbeatAnswer)
         return answer
 
-    def real(self) -> State:
+    def real(self) -> Partition:
         return self.site.log.image().partitions[self.site.topic_id(), 0]
 
     async def play(self, step: Step) -> None:
@@ -140,7 +142,7 @@ class Both:
         end = quorum["topics"][0]["partitions"][0]["high_watermark"]
         await reached(lambda: self.site.log.metadata_offset >= end - 1, "the metadata is read")
 
-    async def _ask(self, move: Move, state: State) -> str:
+    async def _ask(self, move: Move, state: PartitionState) -> str:
         topic_id, image = self.site.topic_id(), self.site.log.image()
         (request,) = requests_of([_decided(move, topic_id, state)], image.brokers)
         answer = await self.site.link.call(request)
@@ -155,7 +157,7 @@ class Both:
         return _error(answer)
 
 
-def _decided(move: Move, topic_id: bytes, state: State) -> Decided:
+def _decided(move: Move, topic_id: bytes, state: PartitionState) -> Decided:
     return Decided(KEY, topic_id, state.partition_epoch, state.leader, state.leader_epoch, move, 0)
 
 
@@ -163,7 +165,7 @@ def _error(answer: PartitionErrors) -> str:
     return next(iter(answer.partitions.values()), answer.error_code).name
 
 
-def shape(state: State) -> tuple[object, ...]:
+def shape(state: PartitionState) -> tuple[object, ...]:
     """Return what must be the same on both sides: all but epochs, which count on from elsewhere."""
     return (
         state.replicas,
