@@ -89,7 +89,8 @@ def request_frame(
 
 
 def frame_of(cls: Any, correlation_id: int, client_id: str, fields: dict[str, Any]) -> bytes:
-    """Return a whole frame of a request of this class, as `request_frame` does."""
+    """Return a whole frame of a message of this class, length prefix included. An answer's header has the
+    correlation id alone, so that `client_id` says nothing there."""
     header_class = cls.__header_schema__
     header = {"request_api_key": cls.__api_key__, "request_api_version": cls.__version__}
     header |= {"correlation_id": correlation_id, "client_id": client_id}

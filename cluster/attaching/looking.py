@@ -133,7 +133,7 @@ async def _metadata(kafka: Kafka) -> dict[str, Any]:
 async def _controllers(facts: Facts, properties: ClientProperties) -> Facts:
     """Return the facts with what the controllers say, and with what their log says if they are of the same
     cluster. Raises TierError if none of them answers."""
-    connect = _connector(properties)
+    connect = connector(properties)
     try:
         active = await find_active(connect, properties.addresses)
     except NotAllowed as error:
@@ -151,7 +151,8 @@ async def _controllers(facts: Facts, properties: ClientProperties) -> Facts:
     return facts._replace(image=image)
 
 
-def _connector(properties: ClientProperties) -> Connect:
+def connector(properties: ClientProperties) -> Connect:
+    """Return a function that connects to controllers and brokers as these properties say."""
     tls = properties.tls()
 
     async def connect(address: Address) -> tuple[Wire, Versions]:

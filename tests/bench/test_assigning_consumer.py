@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import io
 from typing import Any, Final
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
-from kio.serial import entity_writer
 
 from actors.assignors.by_members.sticky import Sticky
-from actors.network.wire import from_plain, parsed
+from actors.network.wire import frame_of, parsed
 from bench.client_assignors.consumer import AssigningConsumer
 from bench.client_assignors.wire import HEARTBEAT, class_with_tags
 from bench.member.computing import ComputingMember
 from bench.member.consumer import ConsumerTerms
+from tests.polling import DEADLINE_S, reached
 
 TOPIC_ID: Final = UUID(int=1)
 APIS: Final = {
@@ -51,15 +50,9 @@ class Coordinator:
 
     def _answer(self, frame: bytes) -> bytes:
         api, version = APIS[int.from_bytes(frame[:2], "big")]
-        _, asked = parsed(class_with_tags(api, version, "request"), frame)
-        cls = class_with_tags(api, version, "response")
-        header = cls.__header_schema__
-        buffer = io.BytesIO()
-        entity_writer(header)(
-            buffer, from_plain(header, {"correlation_id": int.from_bytes(frame[4:8], "big")})
-        )
-        entity_writer(cls)(buffer, from_plain(cls, {"throttle_time": 0, **getattr(self, api)(asked)}))
-        return len(buffer.getvalue()).to_bytes(4, "big") + buffer.getvalue()
+        correlation_id, asked = parsed(class_with_tags(api, version, "request"), frame)
+        fields = {"throttle_time": 0, **getattr(self, api)(asked)}
+        return frame_of(class_with_tags(api, version, "response"), correlation_id, "", fields)
 
     def api_versions(self, _: dict[str, Any]) -> dict[str, Any]:
         return {"error_code": ErrorCode.none, "api_keys": ()}
@@ -104,11 +97,6 @@ class Coordinator:
         return told | {"assignment": {"topic_partitions": [{"topic_id": TOPIC_ID, "partitions": given}]}}
 
 
-async def has_said(coordinator: Coordinator, owned: list[int]) -> None:
-    while not coordinator.said or coordinator.said[-1][0] != owned:
-        await asyncio.sleep(0.01)
-
-
 def test_partitions_are_read_no_more_before_they_are_said_to_be_given_up() -> None:
     async def story() -> Coordinator:
         coordinator = Coordinator()
@@ -118,9 +106,9 @@ def test_partitions_are_read_no_more_before_they_are_said_to_be_given_up() -> No
             consumer = AssigningConsumer([("127.0.0.1", coordinator.port)], member)
             coordinator.consumer = consumer
             running = asyncio.create_task(consumer.run())
-            async with asyncio.timeout(30):
-                await has_said(coordinator, SECOND)
-                consumer.close()
+            await reached(lambda: SECOND in [owned for owned, _ in coordinator.said], "it owns the second")
+            consumer.close()
+            async with asyncio.timeout(DEADLINE_S):
                 await running
         return coordinator
 

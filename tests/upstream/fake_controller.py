@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import struct
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from kio.schema.errors import ErrorCode
-from kio.serial import entity_reader, entity_writer
 
-from actors.network.wire import from_plain, message_class, to_plain
+from actors.network.wire import frame_of, message_class, parsed
 from actors.protocol.api_keys import API_VERSIONS, DESCRIBE_CLUSTER
 from actors.upstream.controllers import METADATA_TOPIC
 from actors.upstream.requests import NEEDED_VERSIONS
@@ -74,25 +72,18 @@ class FakeController:
                     writer.close()
                     return
                 if not self.is_mute:
-                    writer.write(struct.pack(">i", len(answer)) + answer)
+                    writer.write(answer)
 
     def _answer(self, frame: bytes) -> bytes | None:
-        key, version, correlation_id = struct.unpack_from(">hhi", frame)
-        request_class = message_class(APIS[key], version, "request")
-        _, offset = entity_reader(request_class.__header_schema__)(frame, 0)
-        entity, _ = entity_reader(request_class)(frame, offset)
-        fields = to_plain(entity)
+        key, version = struct.unpack_from(">hh", frame)
+        correlation_id, fields = parsed(message_class(APIS[key], version, "request"), frame)
         self.asked.append((APIS[key], fields))
         answer = self._plain(APIS[key], fields)
         if answer is None:
             return None
         response_class = message_class(APIS[key], version, "response")
-        header_class = response_class.__header_schema__
-        buffer = io.BytesIO()
-        entity_writer(header_class)(buffer, from_plain(header_class, {"correlation_id": correlation_id}))
         known = {name: value for name, value in answer.items() if name in response_class.__dataclass_fields__}
-        entity_writer(response_class)(buffer, from_plain(response_class, known))
-        return buffer.getvalue()
+        return frame_of(response_class, correlation_id, "", known)
 
     def _plain(self, api: str, fields: dict[str, Any]) -> dict[str, Any] | None:
         if api in self.answers:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
 from actors.network.wire import Wire
-from actors.upstream.controllers import Address, Connect, Versions
+from actors.upstream.controllers import Connect
 from actors.upstream.image import BROKER_RESOURCE, EVERY_BROKER, GROUP_RESOURCE, TOPIC_RESOURCE
-from cluster.groups.connection import opened
+from cluster.attaching import looking
 from cluster.groups.properties import ClientProperties
-from cluster.tier_file import TierError
-from tests.polling import DEADLINE_S
 
 OPEN: Final = ClientProperties.model_validate({"bootstrap.servers": "named:1"})
 """The properties of a client that does not authenticate."""
@@ -40,15 +38,7 @@ _EVERY_BROKERS_SOURCE: Final = 3
 
 def connector(properties: ClientProperties = OPEN) -> Connect:
     """Connect as these properties say."""
-    tls = properties.tls()
-
-    async def connect(address: Address) -> tuple[Wire, Versions]:
-        try:
-            return await opened(address, properties, tls)
-        except TierError as error:
-            raise ConnectionError(str(error)) from None
-
-    return connect
+    return looking.connector(properties)
 
 
 @asynccontextmanager
@@ -66,15 +56,6 @@ async def asked(wire: Wire, api: str, version: int, **fields: Any) -> dict[str, 
     answer = await wire.call(api, version, **fields)
     assert not answer.get("error_code"), answer
     return answer
-
-
-async def eventually(holds: Callable[[], Any], what: str) -> Any:
-    """Poll until `holds()` is true, without keeping the loop busy, and return it."""
-    async with asyncio.timeout(DEADLINE_S):
-        while not (found := holds()):
-            await asyncio.sleep(0.005)
-    assert found, what
-    return found
 
 
 async def topics(wire: Wire) -> dict[str, Any]:

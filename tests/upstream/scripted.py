@@ -5,18 +5,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import io
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from kio.schema.errors import ErrorCode
-from kio.serial import entity_reader, entity_writer
 
-from actors.network.wire import from_plain, message_class, to_plain
+from actors.network.wire import frame_of, message_class, parsed
 from actors.topics.batch import read_header
-from actors.upstream.controllers import Address
+from actors.upstream.controllers import METADATA_TOPIC, Address
 from actors.upstream.following import METADATA_TOPIC_ID
 from tests.polling import reached
 
@@ -86,17 +84,11 @@ class ScriptedController:
                 await writer.drain()
 
     async def _answered(self, frame: bytes) -> bytes:
-        api_key, version, correlation_id = struct.unpack_from(">hhi", frame)
+        api_key, version = struct.unpack_from(">hh", frame)
         api, _, _ = APIS[api_key]
-        asking, answering = message_class(api, version, "request"), message_class(api, version, "response")
-        _, at = entity_reader(asking.__header_schema__)(frame, 0)
-        asked, _ = entity_reader(asking)(frame, at)
-        fields = await getattr(self, f"_{api}")(to_plain(asked))
-        out = io.BytesIO()
-        header = answering.__header_schema__
-        entity_writer(header)(out, header(correlation_id=correlation_id))
-        entity_writer(answering)(out, from_plain(answering, fields))
-        return struct.pack(">i", out.tell()) + out.getvalue()
+        correlation_id, asked = parsed(message_class(api, version, "request"), frame)
+        fields = await getattr(self, f"_{api}")(asked)
+        return frame_of(message_class(api, version, "response"), correlation_id, "", fields)
 
     async def _api_versions(self, asked: Any) -> dict[str, Any]:
         rows = [
@@ -127,7 +119,7 @@ class ScriptedController:
             "current_voters": [voter],
             "observers": [],
         }
-        topic = {"topic_name": "__cluster_metadata", "partitions": [partition]}
+        topic = {"topic_name": METADATA_TOPIC, "partitions": [partition]}
         return {"error_code": FINE, "topics": [topic]}
 
     async def _fetch(self, asked: Any) -> dict[str, Any]:
@@ -168,5 +160,5 @@ class ScriptedController:
             "position": position,
             "unaligned_records": content[position : position + self.chunk_bytes],
         }
-        topic = {"name": "__cluster_metadata", "partitions": [answer]}
+        topic = {"name": METADATA_TOPIC, "partitions": [answer]}
         return {"throttle_time": 0, "error_code": FINE, "topics": [topic]}

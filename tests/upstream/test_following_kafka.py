@@ -23,7 +23,7 @@ from cluster.groups.properties import ClientProperties
 from cluster.ports import free_ports
 from tests.kafka import jvm
 from tests.oracle.broker import KafkaBroker
-from tests.polling import DEADLINE_S
+from tests.polling import DEADLINE_S, reached
 from tests.upstream.apart import BROKER_ID, CONTROLLER_ID, KafkaApart
 from tests.upstream.kafka import (
     ACLS,
@@ -32,7 +32,6 @@ from tests.upstream.kafka import (
     asked,
     connector,
     create_topic,
-    eventually,
     own_configs,
     quotas,
     run,
@@ -67,7 +66,7 @@ async def following(*controllers: tuple[str, int]) -> AsyncIterator[Follower]:
     follower = Follower(connector(), controllers)
     task = asyncio.create_task(follower.run())
     try:
-        await eventually(lambda: follower.image is not None, "the first image")
+        await reached(lambda: follower.image is not None, "the first image")
         yield follower
     finally:
         task.cancel()
@@ -183,11 +182,11 @@ def test_the_image_is_what_the_broker_answers_live_and_from_a_snapshot(broker: K
             await a_story(wire)
             for number in range(60):
                 await create_topic(wire, f"filler-{number}", 3)
-            await eventually(lambda: snapshots(broker), "a snapshot")
+            await reached(lambda: snapshots(broker), "a snapshot")
             await create_topic(wire, "last", 1)
             assert live.image is not None
             image = live.image
-            await eventually(lambda: image.topic("last"), "the last topic")
+            await reached(lambda: image.topic("last"), "the last topic")
             await assert_same(wire, image)
             (registered,) = image.brokers.values()
             assert (registered.broker_id, registered.fenced, registered.is_cordoned) == (1, False, False)
@@ -197,7 +196,7 @@ def test_the_image_is_what_the_broker_answers_live_and_from_a_snapshot(broker: K
             assert late.snapshots == 1
             assert live.snapshots == 0
             assert late.image is not None
-            await eventually(lambda: image.offset >= late_offset(late), "the same offset")
+            await reached(lambda: image.offset >= late_offset(late), "the same offset")
             await assert_same(wire, late.image)
             assert late.image.brokers == image.brokers
             assert late.image.controllers == image.controllers
@@ -249,12 +248,12 @@ def test_a_killed_controller_is_followed_by_another() -> None:
             before = image.offset
             nodes.process(dead).kill()
             nodes.process(dead).wait()
-            await eventually(lambda: follower.active and follower.active.controller_id != dead, "a successor")
+            await reached(lambda: follower.active and follower.active.controller_id != dead, "a successor")
             host, port = nodes.address(next(number for number in nodes.numbers if number != dead))
             async with wired(host, port) as wire:
                 await create_topic(wire, "after", 3)
-            await eventually(lambda: image.topic("after"), "a topic that the new controller made")
-            await eventually(lambda: image.brokers[dead].fenced, "the dead node is fenced")
+            await reached(lambda: image.topic("after"), "a topic that the new controller made")
+            await reached(lambda: image.brokers[dead].fenced, "the dead node is fenced")
             assert follower.image is image
             assert follower.problem is None
             assert image.offset > before

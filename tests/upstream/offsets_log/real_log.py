@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-from typing import Any
-
 from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.network.wire import Wire
@@ -58,12 +55,8 @@ async def image_of(wire: Wire) -> MetadataImage:
         include_topic_authorized_operations=False,
     )
     topics = tuple(
-        TopicImage(_id(topic["topic_id"]), topic["name"], (0,) * len(topic["partitions"]))
+        TopicImage(topic["topic_id"].bytes, topic["name"], (0,) * len(topic["partitions"]))
         for topic in told["topics"]
         if topic["name"] != OFFSETS_TOPIC
     )
     return newest(*topics)
-
-
-def _id(told: Any) -> bytes:
-    return told.bytes if isinstance(told, uuid.UUID) else uuid.UUID(str(told)).bytes
