@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from actors.upstream.features import can_cordon, misunderstood
+from actors.upstream.levels import can_cordon, misunderstood
 from actors.upstream.node import TierNode
 from actors.upstream.requests import CORDONING_VERSION, NEEDED_VERSIONS, BrokerHeartbeat, Request
 

@@ -1,20 +1,34 @@
-"""The features of a Kafka cluster that the tier understands, and up to which level. PURE.
+"""The features of an upstream cluster, and the levels of each that the tier understands (KIP-584). PURE.
 
-A level above is a cluster's right and no error here, but what the tier would make of it is not known.
+A broker that registers says of each feature which levels it supports, and the controller refuses one whose
+range does not contain the finalized level. The controller asks the ranges of all brokers before it raises a
+feature, too, so a range of ours that ends too early holds an upgrade of the whole cluster up: a new level is
+released here first. Nothing is claimed that the tier does not understand, for what it would make of that is
+not known.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
-from actors.ground.features import FEATURES, GROUP_VERSION, METADATA_VERSION, TRANSACTION_VERSION
+from actors.ground.features import FEATURES as TIER_FEATURES
+from actors.ground.features import GROUP_VERSION, GROUPD_VERSION, METADATA_VERSION, TRANSACTION_VERSION
+
+
+class FeatureRange(NamedTuple):
+    """The levels of one feature that the tier understands, both ends included."""
+
+    name: str
+    min_supported_version: int
+    max_supported_version: int
+
 
 KRAFT_VERSION: Final = "kraft.version"
 UNDERSTOOD: Final[Mapping[str, int]] = MappingProxyType(
     {
-        METADATA_VERSION: FEATURES[METADATA_VERSION].high,
-        GROUP_VERSION: FEATURES[GROUP_VERSION].high,
-        TRANSACTION_VERSION: FEATURES[TRANSACTION_VERSION].high,
+        METADATA_VERSION: TIER_FEATURES[METADATA_VERSION].high,
+        GROUP_VERSION: TIER_FEATURES[GROUP_VERSION].high,
+        TRANSACTION_VERSION: TIER_FEATURES[TRANSACTION_VERSION].high,
         KRAFT_VERSION: 1,
         "eligible.leader.replicas.version": 1,
         "share.version": 2,
@@ -22,8 +36,21 @@ UNDERSTOOD: Final[Mapping[str, int]] = MappingProxyType(
     }
 )
 """Feature -> its highest level here: those of Kafka 4.4.0."""
+_LOWEST: Final = {METADATA_VERSION: 17}
+"""The lowest levels that are understood, where that is not 0. From 17 (3.7-IV2) on the records have the
+brokers' directories (KIP-858)."""
+FEATURES: Final = (
+    *(FeatureRange(name, _LOWEST.get(name, 0), high) for name, high in UNDERSTOOD.items()),
+    FeatureRange(GROUPD_VERSION, 0, TIER_FEATURES[GROUPD_VERSION].high),
+)
+"""All features that the tier understands, and the one by which another tier recognises its nodes. A
+controller that does not know one accepts it, because it begins at 0."""
 CORDONS_LEVEL: Final = 30
 """The level of metadata.version from which on brokers may cordon log directories (KIP-1066)."""
+REFUSES_CORDONED_LEVEL: Final = 31
+"""A controller that supports this level of metadata.version is Kafka 4.4 or newer: it refuses assignments by
+hand to a broker whose directories are cordoned. Kafka 4.3 takes them."""
+_BY_NAME: Final = {each.name: each for each in FEATURES}
 _NAMES: Final = {
     1: "3.0-IV1",
     2: "3.1-IV0",
@@ -69,3 +96,34 @@ def metadata_version_name(level: int) -> str:
 def not_understood(features: Mapping[str, int]) -> dict[str, int]:
     """Return the finalized features whose level is above what is understood here, with that level."""
     return {name: level for name, level in sorted(features.items()) if level > UNDERSTOOD.get(name, 0)}
+
+
+def misunderstood(finalized: Mapping[str, int]) -> list[str]:
+    """Return what is wrong with the finalized levels of a cluster, in words; [] if the tier understands
+    them all."""
+    wrong = []
+    for name, level in sorted(finalized.items()):
+        known = _BY_NAME.get(name)
+        if known is None and level > 0:
+            wrong.append(f"{name} is finalized at level {level}, and this release does not know that feature")
+        elif known is not None and not known.min_supported_version <= level <= known.max_supported_version:
+            wrong.append(
+                f"{name} is finalized at level {level}, and this release understands levels "
+                f"{known.min_supported_version} to {known.max_supported_version}"
+            )
+    if METADATA_VERSION not in finalized:
+        wrong.append(
+            f"no {METADATA_VERSION} is finalized: this is no KRaft cluster, or its controller starts"
+        )
+    return wrong
+
+
+def can_cordon(finalized: Mapping[str, int]) -> bool:
+    """Return whether brokers of a cluster with these finalized levels may cordon their directories."""
+    return finalized.get(METADATA_VERSION, 0) >= CORDONS_LEVEL
+
+
+def refuses_cordoned(supported: Mapping[str, int]) -> bool:
+    """Return whether a controller that supports up to these levels refuses cordoned brokers in assignments
+    by hand."""
+    return supported.get(METADATA_VERSION, 0) >= REFUSES_CORDONED_LEVEL

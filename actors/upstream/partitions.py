@@ -77,4 +77,4 @@ class Facts(NamedTuple):
     can_cordon: bool = False
     """Whether log directories can be cordoned (`controller.may_cordon`)."""
     refuses_cordoned: bool = False
-    """Whether assignments by hand to cordoned brokers are refused (`features.refuses_cordoned`)."""
+    """Whether assignments by hand to cordoned brokers are refused (`levels.refuses_cordoned`)."""

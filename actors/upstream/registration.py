@@ -19,8 +19,7 @@ from typing import Final, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from actors.upstream.controller import Controller, may_cordon, wrong_with
-from actors.upstream.features import FEATURES
-from actors.upstream.levels import CORDONS_LEVEL
+from actors.upstream.levels import CORDONS_LEVEL, FEATURES
 from actors.upstream.node import (
     NodeInvalid,
     TierNode,

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from actors.upstream.features import FeatureRange
 from actors.upstream.image import Endpoint
+from actors.upstream.levels import FeatureRange
 
 PREFERRED, UNCLEAN = 0, 1
 """The kinds of an election, with their numbers on the wire."""

@@ -12,9 +12,9 @@ from typing import Any
 from actors.network.wire import Closed, Wire
 from actors.upstream.controller import may_cordon
 from actors.upstream.controller_link import ControllerLink
-from actors.upstream.features import refuses_cordoned
 from actors.upstream.image import Endpoint
 from actors.upstream.leading import Leading
+from actors.upstream.levels import refuses_cordoned
 from actors.upstream.node import TierNode, log_dir_id
 from actors.upstream.partitions import Facts as LeaderFacts
 from actors.upstream.partitions import RaftLeader, Stray

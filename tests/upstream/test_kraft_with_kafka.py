@@ -13,8 +13,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from actors.upstream.controllers import METADATA_TOPIC
-from actors.upstream.features import FEATURES
 from actors.upstream.image import NO_LEADER, Endpoint, Partition
+from actors.upstream.levels import FEATURES
 from actors.upstream.moves import Cancel, Elect, Move, ToIsr, ToReplicas
 from actors.upstream.node import log_dir_id
 from actors.upstream.partitions import PartitionState

@@ -15,7 +15,7 @@ import pytest
 from actors.network.wire import Wire
 from actors.upstream import controller_link, identity
 from actors.upstream.controller_link import ControllerLink, ControllerNotFound
-from actors.upstream.features import FEATURES
+from actors.upstream.levels import FEATURES
 from actors.upstream.registered import RegistrationRefused
 from actors.upstream.states import State
 from bench.peers.kafka_nodes import HOST, KafkaNodes

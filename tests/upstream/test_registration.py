@@ -6,8 +6,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from actors.upstream.controller import Controller
-from actors.upstream.features import FEATURES
 from actors.upstream.image import Endpoint
+from actors.upstream.levels import FEATURES
 from actors.upstream.node import NodeInvalid, TierNode, is_reserved, log_dir_id
 from actors.upstream.registration import (
     DUPLICATE_MAX_MS,
