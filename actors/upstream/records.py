@@ -1,4 +1,4 @@
-"""The records of the upstream cluster's metadata log, `__cluster_metadata`, read from their bytes. PURE.
+"""The records of the upstream cluster's metadata log, `__cluster_metadata`, read from their bytes.
 
 A value begins with three unsigned varints: the version of this frame, the type of the record and the version
 of its fields (org.apache.kafka MetadataRecordSerde). Keys are null. What the fields of each type and version
