@@ -59,7 +59,7 @@ class ServeRequest(NamedTuple):
 
 
 class DropTakenRequest(NamedTuple):
-    """Asks for nothing beside itself."""
+    """It has no fields: everything that was taken is removed."""
 
 
 class TakenResponse(NamedTuple):
