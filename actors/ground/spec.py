@@ -152,6 +152,27 @@ class HistorySettings(NamedTuple):
         return by_name(self)
 
 
+class UpstreamSpec(NamedTuple):
+    """The Kafka cluster that the tier stands in front of: its nodes are brokers there."""
+
+    cluster_id: str
+    brokers: tuple[tuple[str, int], ...]
+    """Addresses of brokers, (host, port), of which one has to be up when a node starts."""
+    controllers: tuple[tuple[str, int], ...]
+    """Addresses of controllers, of which one has to be up."""
+    first_broker_id: int
+    """The broker id of node 0; the others follow it."""
+    listener: str = PLAINTEXT
+    """The name that the listener of the tier's nodes has among the cluster's brokers."""
+
+    def __reduce__(self) -> Rebuilding:
+        return by_name(self)
+
+    def broker_id(self, node_id: int) -> int:
+        """Return the id that a node has as a broker of the cluster."""
+        return self.first_broker_id + node_id
+
+
 class TierSpec(NamedTuple):
     """One tier, as all its actors know it."""
 
@@ -208,6 +229,8 @@ class TierSpec(NamedTuple):
     """The offsets partitions that are being split and whose groups have not moved yet."""
     undropped: tuple[int, ...] = ()
     """The offsets partitions that are being split; (): no split runs."""
+    upstream: UpstreamSpec | None = None
+    """The Kafka cluster whose groups the tier coordinates; None: it has groups of its own."""
 
     def __reduce__(self) -> Rebuilding:
         return by_name(self)

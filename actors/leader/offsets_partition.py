@@ -58,6 +58,11 @@ def _new_id() -> str:
     return str(uuid.uuid4())
 
 
+def _awaits_groups(spec: TierSpec, partition: int) -> bool:
+    """Return whether the groups of an offsets partition come from another one, or from Kafka."""
+    return spec.upstream is not None or awaits_groups(partition, spec.offsets_partitions, spec.unmoved)
+
+
 class Outside(NamedTuple):
     """What makes the parts of a replica that reach beyond its process."""
 
@@ -97,7 +102,7 @@ class OffsetsPartition(StateSource):
                 known.gate,
                 monotonic_us,
                 node_id=node_id,
-                home=Home(partition, awaits_groups(partition, spec.offsets_partitions, spec.unmoved)),
+                home=Home(partition, _awaits_groups(spec, partition)),
             ),
             record_types={kind: RecordType(*types) for kind, types in RECORD_TYPES.items()},
             release=self._release,
