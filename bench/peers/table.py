@@ -132,8 +132,9 @@ def _heading(ours: str, theirs: str) -> str:
 def conditions(report: Report) -> str:
     runs = sorted({command.runs for command in report.commands})
     seconds = sorted({f"{command.seconds:g}" for command in report.commands})
+    at_most = "" if all(command.is_whole for command in report.commands) else "at most "
     parts = [
-        f"medians of {' or '.join(map(str, runs))} interleaved runs",
+        f"medians of {at_most}{' or '.join(map(str, runs))} interleaved runs",
         f"loads of {' or '.join(seconds)} s",
     ]
     if report.quick:

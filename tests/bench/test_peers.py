@@ -126,6 +126,12 @@ def test_the_markdown_is_one_table(report: Report) -> None:
     assert "* kfake skipped: go not found" in lines
 
 
+def test_a_call_that_was_stopped_says_that_there_may_be_fewer_runs(report: Report) -> None:
+    assert "medians of 3 interleaved runs" in table.conditions(report)
+    report.commands[0] = CALL._replace(is_whole=False)
+    assert "medians of at most 3 interleaved runs" in table.conditions(report)
+
+
 def test_the_json_has_every_run_with_least_median_and_most(report: Report) -> None:
     told = json.loads(json.dumps(results.as_json(report)))
     ours, theirs, refused, _ = told["outcomes"]
