@@ -11,6 +11,7 @@ from typing import NamedTuple, Self
 from actors.ground.acl import Acl
 from actors.ground.features import Features
 from actors.ground.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, internal_topic_id
+from actors.ground.upstream_goal import DETACHED
 
 TopicId = bytes
 """A topic's UUID: 16 bytes, as they stand on the wire."""
@@ -114,6 +115,7 @@ class MetadataImage:
         "topics_by_id",
         "undropped",
         "unmoved",
+        "upstream_goal",
         "version",
     )
 
@@ -135,6 +137,7 @@ class MetadataImage:
         homes: Mapping[int, NodeHome] | None = None,
         unmoved: tuple[int, ...] = (),
         undropped: tuple[int, ...] = (),
+        upstream_goal: int = DETACHED,
     ) -> None:
         self.version = version
         self.cluster_id = cluster_id
@@ -154,6 +157,8 @@ class MetadataImage:
         """The offsets partitions that are being split, ascending; (): no split runs."""
         self.unmoved = unmoved
         """The ones of them whose groups have not moved yet: see `actors.protocol.partitioning`."""
+        self.upstream_goal = upstream_goal
+        """What shall become of the groups of the Kafka cluster that the tier stands in front of."""
         self.controllers = controllers
         """The numbers of the controller's replicas, the leaving ones too; () before they are known."""
         self.group_configs: Mapping[str, Mapping[str, str]] = group_configs or {}

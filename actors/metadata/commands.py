@@ -13,8 +13,9 @@ import msgpack
 from actors.ground.acl import Acl, AclFilter
 from actors.ground.image import NO_TOPIC_ID
 from actors.ground.spec import Copies, Copy
-from actors.metadata.node_commands import AddNode, MoveNode, NodeCommand, RemoveNode, SetNodeDuty
+from actors.metadata.node_commands import NODE_COMMANDS, NodeCommand
 from actors.metadata.split_commands import SPLIT_COMMANDS, SplitCommand
+from actors.metadata.upstream_commands import SetUpstreamGoal
 from actors.metadata.wire import Unreadable
 
 FORMAT = 1
@@ -365,9 +366,9 @@ class AlterCredentialsResult(NamedTuple):
 
 class Outcome(NamedTuple):
     """The answer to RegisterNode, SetNodeAlive, ReportLeader, ReportController, RestoreTopics, SeedPlacement,
-    PlaceGroup, ForgetReplica, UpdateFeatures, FoundTier, to those of `actors.metadata.node_commands` and
-    `actors.metadata.split_commands`, and to
-    any command that is refused as a whole (this replica does not lead)."""
+    PlaceGroup, ForgetReplica, UpdateFeatures, FoundTier, SetUpstreamGoal, to those of
+    `actors.metadata.node_commands` and `actors.metadata.split_commands`, and to any command that is refused
+    as a whole (this replica does not lead)."""
 
     error_code: int = 0
     error_message: str | None = None
@@ -397,6 +398,7 @@ Command = (
     | PlaceGroup
     | ForgetReplica
     | SplitCommand
+    | SetUpstreamGoal
     | CreateAcls
     | DeleteAcls
     | AlterCredentials
@@ -436,10 +438,7 @@ _SHAPES = {
         _Shape(AllocateProducerIds),
         _Shape(RegisterNode),
         _Shape(SetNodeAlive),
-        _Shape(AddNode),
-        _Shape(SetNodeDuty),
-        _Shape(MoveNode),
-        _Shape(RemoveNode),
+        *map(_Shape, NODE_COMMANDS),
         _Shape(ReportLeader),
         _Shape(ReportController),
         _Shape(RestoreTopics, (RestoredTopic,)),
@@ -447,6 +446,7 @@ _SHAPES = {
         _Shape(PlaceGroup, (None, Copy, Copy)),
         _Shape(ForgetReplica),
         *map(_Shape, SPLIT_COMMANDS),
+        _Shape(SetUpstreamGoal),
         _Shape(CreateTopicsResult, (CreatedTopic,)),
         _Shape(DeleteTopicsResult, (DeletedTopic,)),
         _Shape(CreatePartitionsResult, (TopicOutcome,)),

@@ -47,3 +47,4 @@ class RemoveNode(NamedTuple):
 
 
 NodeCommand = AddNode | SetNodeDuty | MoveNode | RemoveNode
+NODE_COMMANDS = (AddNode, SetNodeDuty, MoveNode, RemoveNode)

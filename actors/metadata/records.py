@@ -24,13 +24,14 @@ SCRAM_CREDENTIAL = 210
 BROKER_CONFIG = 211
 FEATURE_LEVELS = 212
 SPLIT = 213
+UPSTREAM_GOAL = 214
 NODE_HOME = 221
 NODE_IDS = 222
 
 
 class SingletonKey(NamedTuple):
-    """The key of IMAGE_VERSION, CONTROLLER, PRODUCER_IDS, FEATURE_LEVELS, SPLIT and NODE_IDS: there is one
-    record of each."""
+    """The key of IMAGE_VERSION, CONTROLLER, PRODUCER_IDS, FEATURE_LEVELS, SPLIT, UPSTREAM_GOAL and NODE_IDS:
+    there is one record of each."""
 
     kind: int
     topic: str = ""
@@ -59,6 +60,11 @@ class SplitValue(NamedTuple):
     """The parents whose groups have not moved to their children yet, ascending."""
     undropped: tuple[int, ...]
     """The parents that still hold what has moved, or is to move, ascending; (): the split is over."""
+
+
+class UpstreamGoalValue(NamedTuple):
+    goal: int
+    """What shall become of the groups of the Kafka cluster upstream, of `actors.ground.upstream_goal`."""
 
 
 class NodeKey(NamedTuple):

@@ -48,6 +48,7 @@ from actors.metadata.commands import (
 )
 from actors.metadata.node_commands import AddNode, MoveNode, RemoveNode, SetNodeDuty
 from actors.metadata.split_commands import NoteDropped, NoteMoved, SplitPartitions
+from actors.metadata.upstream_commands import SetUpstreamGoal
 
 
 def refused(command: Command, error_code: int, message: str | None = None) -> CommandResult:
@@ -86,7 +87,7 @@ def refused(command: Command, error_code: int, message: str | None = None) -> Co
             return Outcome(error_code, message)
         case SeedPlacement() | PlaceGroup() | ForgetReplica() | UpdateFeatures() | FoundTier():
             return Outcome(error_code, message)
-        case SplitPartitions() | NoteMoved() | NoteDropped():
+        case SplitPartitions() | NoteMoved() | NoteDropped() | SetUpstreamGoal():
             return Outcome(error_code, message)
         case CreateAcls():
             return CreateAclsResult(tuple(Outcome(error_code, message) for _ in command.acls))

@@ -1,9 +1,9 @@
 """The metadata shard: the controller's replicated state behind the `Shard` contract.
 
 This file only dispatches. The rules live in `topics`, `configs`, `group_configs`, `broker_configs`,
-`features`, `acls`, `credentials`, `nodes`, `membership`, `replicas` and `split`; each takes the state and a
-command and returns the records and the answer. Nothing here is volatile and nothing is timed: whether a node
-is alive is judged by the controller's actor, which knows a clock.
+`features`, `acls`, `credentials`, `nodes`, `membership`, `replicas`, `split` and `upstream_goal`; each takes
+the state and a command and returns the records and the answer. Nothing here is volatile and nothing is timed:
+whether a node is alive is judged by the controller's actor, which knows a clock.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from actors.metadata import (
     replicas,
     split,
     topics,
+    upstream_goal,
 )
 from actors.metadata.commands import (
     AllocateProducerIds,
@@ -70,6 +71,7 @@ from actors.metadata.records import (
     SCRAM_CREDENTIAL,
     SPLIT,
     TOPIC,
+    UPSTREAM_GOAL,
     AclKey,
     AclValue,
     BrokerConfigKey,
@@ -94,10 +96,12 @@ from actors.metadata.records import (
     SplitValue,
     TopicKey,
     TopicValue,
+    UpstreamGoalValue,
 )
 from actors.metadata.restore import restore_topics
 from actors.metadata.split_commands import NoteDropped, NoteMoved, SplitPartitions
 from actors.metadata.state import MetadataState
+from actors.metadata.upstream_commands import SetUpstreamGoal
 
 RECORD_TYPES = {
     IMAGE_VERSION: (SingletonKey, ImageVersionValue),
@@ -105,6 +109,7 @@ RECORD_TYPES = {
     PRODUCER_IDS: (SingletonKey, ProducerIdsValue),
     FEATURE_LEVELS: (SingletonKey, FeaturesValue),
     SPLIT: (SingletonKey, SplitValue),
+    UPSTREAM_GOAL: (SingletonKey, UpstreamGoalValue),
     NODE: (NodeKey, NodeValue),
     NODE_HOME: (NodeHomeKey, NodeHome),
     NODE_IDS: (SingletonKey, NodeIdsValue),
@@ -240,6 +245,8 @@ def _decide(state: MetadataState, command: Command) -> tuple[list[Record], Comma
             return split.note_moved(state, command)
         case NoteDropped():
             return split.note_dropped(state, command)
+        case SetUpstreamGoal():
+            return upstream_goal.set_upstream_goal(state, command)
         case CreateAcls():
             return acls.create_acls(state, command)
         case DeleteAcls():

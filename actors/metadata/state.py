@@ -22,6 +22,7 @@ from actors.ground.settings import GroupSettings
 from actors.ground.snapshot_build import live_items
 from actors.ground.spec import CONTROLLER_GROUP, BrokerSettings
 from actors.ground.topic_names import collision_name
+from actors.ground.upstream_goal import DETACHED
 from actors.metadata.records import (
     ACL,
     BROKER_CONFIG,
@@ -38,6 +39,7 @@ from actors.metadata.records import (
     SCRAM_CREDENTIAL,
     SPLIT,
     TOPIC,
+    UPSTREAM_GOAL,
     AclKey,
     AclValue,
     BrokerConfigKey,
@@ -62,6 +64,7 @@ from actors.metadata.records import (
     SplitValue,
     TopicKey,
     TopicValue,
+    UpstreamGoalValue,
 )
 
 K = TypeVar("K")
@@ -132,6 +135,11 @@ class MetadataState:
         """Return how far the last split of the offsets partitions is; None: there was none."""
         value = self.singletons.get(SPLIT)
         return None if value is None else SplitValue(*value)
+
+    @property
+    def upstream_goal(self) -> int:
+        value = self.singletons.get(UPSTREAM_GOAL)
+        return DETACHED if value is None else UpstreamGoalValue(*value).goal
 
     @property
     def offsets_partitions(self) -> int:
@@ -242,6 +250,7 @@ class MetadataState:
                 features=self.features,
                 group_configs={group_id: dict(own.configs) for group_id, own in self.group_configs.items()},
                 homes=dict(self.homes),
+                upstream_goal=self.upstream_goal,
             )
         return self._image
 
@@ -329,6 +338,7 @@ _APPLIERS: dict[int, Callable[[MetadataState, Key, Value | None], Value | None]]
     FEATURE_LEVELS: MetadataState.apply_singleton,
     NODE_IDS: MetadataState.apply_singleton,
     SPLIT: MetadataState.apply_singleton,
+    UPSTREAM_GOAL: MetadataState.apply_singleton,
     NODE: MetadataState.apply_node,
     NODE_HOME: MetadataState.apply_home,
     OFFSETS_LEADER: MetadataState.apply_offsets_leader,

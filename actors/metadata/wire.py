@@ -10,15 +10,16 @@ from actors.ground.acl import Acl
 from actors.ground.features import GROUPD_VERSION, Features
 from actors.ground.image import MetadataImage, NodeHome, NodeImage, ScramCredential, TopicImage
 from actors.ground.release import LEVEL_MAX, unserved
+from actors.ground.upstream_goal import DETACHED
 
 FORMAT = 4
 """The format that stands before every packed image at level 1 of `groupd.version`; each level above has the
 next one. What a level brought is told from that level on."""
 WITH_HOMES = 5
-"""The format of level 2, which brought nodes that were added or changed since the tier began, and offsets
-partitions that are split."""
+"""The format of level 2, which brought nodes that were added or changed since the tier began, offsets
+partitions that are split, and a Kafka cluster whose groups are coordinated."""
 READABLE = tuple(range(2, FORMAT + LEVEL_MAX))
-_ABSENT: list[Any] = [{}, (), (), {}, (0, ()), {}, (), ()]
+_ABSENT: list[Any] = [{}, (), (), {}, (0, ()), {}, (), (), DETACHED]
 """What stands for the fields that an older release does not write."""
 
 
@@ -28,8 +29,9 @@ class Unreadable(ValueError):
 
 def pack_image(image: MetadataImage) -> bytes:
     of_level = FORMAT - 1 + image.features.level(GROUPD_VERSION)
+    has_news = image.homes or image.undropped or image.upstream_goal
     fields: tuple[Any, ...] = (
-        max(of_level, WITH_HOMES) if image.homes or image.undropped else of_level,
+        max(of_level, WITH_HOMES) if has_news else of_level,
         image.version,
         image.cluster_id,
         image.controller_node_id,
@@ -43,10 +45,12 @@ def pack_image(image: MetadataImage) -> bytes:
         image.broker_configs,
         image.features,
     )
-    if image.homes or image.undropped:
+    if has_news:
         fields = (*fields, image.homes)
-    if image.undropped:
+    if image.undropped or image.upstream_goal:
         fields = (*fields, image.unmoved, image.undropped)
+    if image.upstream_goal:
+        fields = (*fields, image.upstream_goal)
     return cast(bytes, msgpack.packb(fields))
 
 
@@ -60,7 +64,7 @@ def unpack_image(packed: bytes) -> MetadataImage:
             raise Unreadable(f"image of format version {format_version}; this release reads {READABLE}")
         version, cluster_id, controller_node_id, nodes, topics, offsets_leaders, controllers, *later = fields
         later += _ABSENT[len(later) :]
-        group_configs, acls, credentials, broker_configs, features, homes, unmoved, undropped = later
+        group_configs, acls, credentials, broker_configs, features, homes, unmoved, undropped, goal = later
         return MetadataImage(
             version=version,
             cluster_id=cluster_id,
@@ -77,6 +81,7 @@ def unpack_image(packed: bytes) -> MetadataImage:
             homes={node_id: NodeHome(*home) for node_id, home in homes.items()},
             unmoved=unmoved,
             undropped=undropped,
+            upstream_goal=goal,
         )
     except Unreadable:
         raise

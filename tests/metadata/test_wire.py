@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from actors.ground.features import GROUPD_VERSION, UPGRADE
 from actors.ground.image import DRAINING, MetadataImage
 from actors.ground.spec import copies
+from actors.ground.upstream_goal import ATTACHED, DETACHED
 from actors.metadata.commands import (
     SET,
     AllocateProducerIds,
@@ -53,6 +54,7 @@ from actors.metadata.commands import (
 )
 from actors.metadata.node_commands import AddNode, MoveNode, RemoveNode, SetNodeDuty
 from actors.metadata.refusals import refused
+from actors.metadata.upstream_commands import SetUpstreamGoal
 from actors.metadata.wire import pack_image, unpack_image
 from tests.metadata.driver import tier
 
@@ -74,6 +76,7 @@ COMMANDS: tuple[Any, ...] = (
     SeedPlacement((GroupCopies("controller", copies((1, 2))), GroupCopies("partition-0", copies((3,))))),
     PlaceGroup("partition-0", copies((1,)), copies((1, 2))),
     ForgetReplica("partition-0", 1),
+    SetUpstreamGoal(ATTACHED, DETACHED),
 )
 RESULTS: tuple[Any, ...] = (
     CreateTopicsResult((CreatedTopic("a", 0, None, b"\1" * 16, 3, 1, (("retention.ms", "1"),)),)),

@@ -1,0 +1,31 @@
+"""What shall become of the groups of the Kafka cluster that the tier stands in front of.
+
+An operator says it, the controller keeps it among the tier's metadata, and its leader sees to it: so that it
+goes on after every failover, and nobody has to remember how far it was.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+DETACHED: Final = 0
+"""The brokers coordinate all groups, and the tier's nodes are no brokers of the cluster."""
+ATTACHED: Final = 1
+"""The tier coordinates all groups: it takes over one offsets partition after the other."""
+PAUSED: Final = 2
+"""As ATTACHED, but no further partition is begun."""
+ABORTED: Final = 3
+"""Partitions that are under way are given back; those that the tier leads stay with it."""
+GOAL_NAMES: Final = {
+    DETACHED: "detached",
+    ATTACHED: "attached",
+    PAUSED: "paused",
+    ABORTED: "aborted",
+}
+NEXT_GOALS: Final[Mapping[int, frozenset[int]]] = {
+    DETACHED: frozenset({ATTACHED}),
+    ATTACHED: frozenset({PAUSED, ABORTED}),
+    PAUSED: frozenset({ATTACHED, ABORTED}),
+    # The controller's leader itself says DETACHED, when there is nothing of the cluster's here any more.
+    ABORTED: frozenset({ATTACHED, DETACHED}),
+}
+"""Goal -> the goals that it may be changed to."""
