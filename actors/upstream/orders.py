@@ -1,0 +1,107 @@
+"""What the controller asks of the leader of an offsets partition about its twin at Kafka, and is answered.
+
+An order says how things shall be, not what is to be done once: it comes again and again, and whoever leads
+next gets the same one. So no order is remembered by the leader, and one that is fulfilled changes nothing.
+"""
+
+from typing import Final, NamedTuple
+
+import msgpack
+
+LOOK: Final = "look"
+"""Only the answer is wanted. What was under way ends after a while if only this comes."""
+FOLLOW: Final = "follow"
+"""Fetch Kafka's log of the partition, as its replicas, and go on with it."""
+SERVE: Final = "serve"
+"""The upstream cluster's leader of the partition is a node of the tier: serve its groups."""
+DROP: Final = "drop"
+"""Follow no more, and remove what was taken."""
+SEAL: Final = "seal"
+"""Serve the groups no more, and change nothing of them: the brokers get the rest of the log."""
+UNSEAL: Final = "unseal"
+"""Serve the groups again: the brokers do not lead the partition."""
+ORDERS: Final = frozenset({LOOK, FOLLOW, SERVE, DROP, SEAL, UNSEAL})
+
+NOTHING: Final = "nothing"
+"""Nothing was taken, or nothing is left of it."""
+FOLLOWED: Final = "followed"
+SERVED: Final = "served"
+SEALED: Final = "sealed"
+DROPPING: Final = "dropping"
+PHASES: Final = frozenset({NOTHING, FOLLOWED, SERVED, SEALED, DROPPING})
+
+NO_TOPIC: Final = bytes(16)
+
+
+class OrderUnreadable(ValueError):
+    """Raised if an order or an answer is not what this release reads."""
+
+
+class Source(NamedTuple):
+    """The broker that leads the partition upstream, in which epoch, and where it listens for brokers."""
+
+    broker_id: int
+    host: str
+    port: int
+    leader_epoch: int
+
+
+class Order(NamedTuple):
+    """What the leader of an offsets partition shall do. Fields that an order has no use for are empty."""
+
+    order: str
+    topic_id: bytes = NO_TOPIC
+    """The id of the upstream's `__consumer_offsets`."""
+    source: Source | None = None
+    """Whom to follow; None: nobody leads the partition now."""
+    replicas: tuple[tuple[int, int], ...] = ()
+    """Id and epoch of each broker of the upstream cluster that this partition's replicas are."""
+
+    def pack(self) -> bytes:
+        """Return the order's bytes."""
+        packed: bytes = msgpack.packb(self)
+        return packed
+
+
+class Standing(NamedTuple):
+    """How an offsets partition stands to its twin at Kafka: the answer to every order."""
+
+    phase: str = NOTHING
+    next_offset: int = 0
+    """The offset of Kafka's log from which on nothing is taken yet."""
+    at_end: bool = False
+    """Whether the last fetch found nothing behind what is taken."""
+    records: int = 0
+    """How many records this leader has taken."""
+    problem: str | None = None
+    """Why the order cannot be fulfilled now, in words."""
+    leads: bool = True
+    """Whether the replica that answers leads. If not, the rest of the answer means nothing."""
+
+    def pack(self) -> bytes:
+        """Return the answer's bytes."""
+        packed: bytes = msgpack.packb(self)
+        return packed
+
+
+def unpack_order(packed: bytes) -> Order:
+    """Return the order that was packed. Raises OrderUnreadable."""
+    try:
+        order = Order(*msgpack.unpackb(packed, use_list=False))
+        source = None if order.source is None else Source(*order.source)
+    except (TypeError, ValueError) as error:
+        raise OrderUnreadable(f"an order cannot be read: {error}") from error
+    if order.order not in ORDERS:
+        raise OrderUnreadable(f"this release knows no order {order.order!r}")
+    return order._replace(source=source)
+
+
+def unpack_standing(packed: bytes) -> Standing:
+    """Return the answer that was packed. Raises OrderUnreadable."""
+    try:
+        standing = Standing(*msgpack.unpackb(packed, use_list=False))
+    except (TypeError, ValueError) as error:
+        raise OrderUnreadable(f"an answer to an order cannot be read: {error}") from error
+    if standing.phase not in PHASES:
+        raise OrderUnreadable(f"this release knows no phase {standing.phase!r}")
+    return standing
