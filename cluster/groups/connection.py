@@ -11,15 +11,14 @@ from typing import Any, Final, TypeVar
 from kio.schema.errors import ErrorCode
 
 from actors.network.wire import Closed, Wire, message_class
+from actors.upstream.connecting import CONNECT_TIMEOUT_S, offered
 from cluster.groups.properties import ClientProperties
 from cluster.groups.sasl import authenticate
 from cluster.tier_file import TierError
 
 TIMEOUT_S: Final = 15.0
 """How long, in seconds, one request may take, and all tries together to find a coordinator or leader."""
-CONNECT_TIMEOUT_S: Final = 5.0
 RETRY_INTERVAL_S: Final = 0.1
-API_VERSIONS_VERSION: Final = 0
 SPOKEN: Final[dict[str, tuple[int, ...]]] = {
     "metadata": (9,),
     "find_coordinator": (4,),
@@ -163,24 +162,23 @@ async def opened(
         reason = getattr(error, "strerror", None) or str(error) or "no answer"
         raise TierError(f"no Kafka answers at {_words(address)} ({reason})") from None
     try:
-        offered = await _offered(wire, address, properties)
+        versions = await _offered(wire, address, properties)
         if properties.has_sasl:
             await authenticate(wire, properties)
     except BaseException:
         await wire.close()
         raise
-    return wire, offered
+    return wire, versions
 
 
 async def _offered(wire: Wire, address: Address, properties: ClientProperties) -> dict[int, tuple[int, int]]:
     try:
-        answer = await wire.call("api_versions", API_VERSIONS_VERSION, timeout_s=CONNECT_TIMEOUT_S)
+        return dict(await offered(wire))
     except (Closed, TimeoutError):
         raise TierError(
             f"{_words(address)} is no Kafka, or speaks another security.protocol than "
             f"{properties.security_protocol}"
         ) from None
-    return {row["api_key"]: (row["min_version"], row["max_version"]) for row in answer["api_keys"]}
 
 
 def run(properties: ClientProperties, work: Callable[[Kafka], Coroutine[Any, Any, T]]) -> T:
