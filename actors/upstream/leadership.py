@@ -9,7 +9,6 @@ reassignment names are uncordoned first, and cordoned again when nothing is to b
 """
 
 from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -25,7 +24,7 @@ from actors.upstream.moves import (
     stray_move,
 )
 from actors.upstream.node_care import STALE, NodeCare
-from actors.upstream.partitions import Facts, PartitionState, RaftLeader, Stray
+from actors.upstream.partitions import Facts, PartitionState, RaftLeader, Stray, live_brokers
 from actors.upstream.reports import LedOutside, PutRight, Refused, Report, StrayMoved
 from actors.upstream.requests import (
     Answer,
@@ -44,7 +43,7 @@ STRAYS_MAX: Final = 1_000
 
 Request = PartitionsRequest | BrokerHeartbeat
 
-_STALE_STATE: Final = STALE | {
+STALE_STATE: Final = STALE | {
     "fenced_leader_epoch",
     "ineligible_replica",
     "invalid_update_version",
@@ -52,6 +51,7 @@ _STALE_STATE: Final = STALE | {
     "unknown_topic_id",
     "unknown_topic_or_partition",
 }
+"""Errors that say that a partition is in another state by now."""
 _GRANTED: Final = (ErrorCode.none, ErrorCode.election_not_needed, ErrorCode.new_leader_elected)
 """Answers that say that a move is done. AlterPartition says that its sender leads no more, if that is what
 came of it."""
@@ -98,7 +98,7 @@ class Leadership:
         decided.sort(key=lambda each: each.rank)
         uncordons = self._refuses_cordoned and facts.can_cordon
         needed = self._targets(decided) & facts.tier if uncordons else frozenset()
-        heartbeats = list(self._nodes.heartbeats(facts, needed, moment))
+        heartbeats = list(self._nodes.heartbeats(facts, needed | facts.uncordoned, moment))
         barred = {each for each in needed if self._nodes.may_be_cordoned(each, facts.brokers, moment)}
         room = MOVES_MAX - sum(sent.is_asked for sent in self._sent.values())
         now = [each for each in decided if not barred.intersection(each.target)][: max(room, 0)]
@@ -138,7 +138,7 @@ class Leadership:
             self._sent[key].lost(moment)
 
     def _refused(self, key: Key, error: ErrorCode, moment: Moment) -> None:
-        is_stale = error.name in _STALE_STATE
+        is_stale = error.name in STALE_STATE
         self._sent[key].refused(moment, is_stale=is_stale)
         move = self._moves.pop(key, None)
         if error is ErrorCode.invalid_replica_assignment and isinstance(move, ToReplicas):
@@ -149,7 +149,7 @@ class Leadership:
 
     def _own(self, facts: Facts, moment: Moment) -> Iterator[Decided]:
         """Yield the moves of our own partitions."""
-        live = facts.tier.intersection(_live(facts)) - facts.dead
+        live = (facts.tier & live_brokers(facts.brokers)) - facts.dead
         for index in sorted(facts.leaders.keys() & facts.partitions.keys()):
             key, state, wanted = (facts.topic, index), facts.partitions[index], facts.leaders[index]
             is_free = self._is_free(key, state.partition_epoch, moment)
@@ -234,20 +234,11 @@ class Leadership:
             del self._outside[gone]
 
 
-def _live(facts: Facts) -> AbstractSet[int]:
-    """Return the brokers that can lead."""
-    return {
-        broker_id
-        for broker_id, broker in facts.brokers.items()
-        if not broker.fenced and not broker.in_controlled_shutdown
-    }
-
-
 def _outside(facts: Facts) -> list[int]:
     """Return the brokers that are not of the tier and may be given partitions."""
     return sorted(
         broker_id
-        for broker_id in _live(facts) - facts.tier
+        for broker_id in live_brokers(facts.brokers) - facts.tier
         if not facts.brokers[broker_id].log_dirs
         or set(facts.brokers[broker_id].log_dirs) - set(facts.brokers[broker_id].cordoned_log_dirs)
     )

@@ -78,3 +78,14 @@ class Facts(NamedTuple):
     """Whether log directories can be cordoned (`controller.may_cordon`)."""
     refuses_cordoned: bool = False
     """Whether assignments by hand to cordoned brokers are refused (`levels.refuses_cordoned`)."""
+    uncordoned: frozenset[int] = frozenset()
+    """The tier's nodes that are to be uncordoned for as long as partitions are moved to them."""
+
+
+def live_brokers(brokers: Mapping[int, BrokerState]) -> frozenset[int]:
+    """Return the brokers that can lead."""
+    return frozenset(
+        broker_id
+        for broker_id, broker in brokers.items()
+        if not broker.fenced and not broker.in_controlled_shutdown
+    )

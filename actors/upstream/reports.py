@@ -90,4 +90,47 @@ class Refused(NamedTuple):
         return f"{what} of {self.topic}-{self.partition_index} refused with {self.error}"
 
 
+class Taken(NamedTuple):
+    """The groups of a partition are served by the tier."""
+
+    topic: str
+    partition_index: int
+    next_offset: int
+    records: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.topic}-{self.partition_index} is taken over: {self.records} records up to offset "
+            f"{self.next_offset}, and its groups are served"
+        )
+
+
+class NotGettingOn(NamedTuple):
+    """A partition that is being taken over gets on no further, and is given back for a while."""
+
+    topic: str
+    partition_index: int
+    next_offset: int
+    problem: str | None
+
+    def __str__(self) -> str:
+        why = "" if self.problem is None else f": {self.problem}"
+        return (
+            f"{self.topic}-{self.partition_index} does not get on at offset {self.next_offset}{why}; its "
+            "brokers go on alone, and it is tried again later"
+        )
+
+
+class TopicMade(NamedTuple):
+    """The cluster has had no group yet: the tier makes the topic."""
+
+    topic: str
+    partitions: int
+
+    def __str__(self) -> str:
+        return (
+            f"the cluster has no {self.topic} yet: it is made on the tier, with {self.partitions} partitions"
+        )
+
+
 Report = PutRight | LedOutside | StrayMoved | NodeFenced | Refused

@@ -85,8 +85,17 @@ class ElectLeaders(NamedTuple):
     partitions: tuple[tuple[str, int], ...]
 
 
+class CreateTopic(NamedTuple):
+    """CreateTopics, for one topic whose partitions are placed by hand."""
+
+    topic: str
+    assignments: tuple[tuple[int, ...], ...]
+    """The replicas of each partition, the one that is to lead first."""
+    configs: tuple[tuple[str, str], ...] = ()
+
+
 PartitionsRequest = AlterPartitionReassignments | AlterPartition | ElectLeaders
-Request = RegisterBroker | BrokerHeartbeat | UnregisterBroker | PartitionsRequest
+Request = RegisterBroker | BrokerHeartbeat | UnregisterBroker | PartitionsRequest | CreateTopic
 
 
 class RegistrationAnswer(NamedTuple):
@@ -121,7 +130,14 @@ class PartitionErrors(NamedTuple):
     error_message: str | None = None
 
 
-Answer = RegistrationAnswer | HeartbeatAnswer | UnregistrationAnswer | PartitionErrors
+class CreationAnswer(NamedTuple):
+    """The answer to CreateTopics."""
+
+    error_code: ErrorCode
+    error_message: str | None = None
+
+
+Answer = RegistrationAnswer | HeartbeatAnswer | UnregistrationAnswer | PartitionErrors | CreationAnswer
 
 
 class Needed(NamedTuple):
@@ -143,6 +159,7 @@ NEEDED_VERSIONS: Final[Mapping[type[Request], Needed]] = {
     # From 3 on it carries the epochs of the ISR (KIP-841).
     AlterPartition: Needed("alter_partition", 56, 3, 3),
     ElectLeaders: Needed("elect_leaders", 43, 2, 2),
+    CreateTopic: Needed("create_topics", 19, 5, 7),
 }
 """What is sent, and in which versions."""
 CORDONING_VERSION: Final = 2

@@ -12,6 +12,8 @@ from actors.upstream.requests import (
     AlterPartitionReassignments,
     Answer,
     BrokerHeartbeat,
+    CreateTopic,
+    CreationAnswer,
     ElectLeaders,
     HeartbeatAnswer,
     PartitionErrors,
@@ -48,6 +50,8 @@ def fields_of(request: Request, version: int, timeout_ms: int) -> Fields:
                 "topic_partitions": topics,
                 "timeout": timeout_ms,
             }
+        case CreateTopic():
+            return _creation(request, timeout_ms)
 
 
 def answer_of(request: Request, answer: Mapping[str, Any]) -> Answer:
@@ -85,6 +89,9 @@ def answer_of(request: Request, answer: Mapping[str, Any]) -> Answer:
                 for row in topic["partition_result"]
             }
             return PartitionErrors(answer["error_code"], results)
+        case CreateTopic():
+            (row,) = answer["topics"]
+            return CreationAnswer(row["error_code"], row["error_message"])
 
 
 def _registration(request: RegisterBroker) -> Fields:
@@ -144,6 +151,20 @@ def _reassignments(request: AlterPartitionReassignments, timeout_ms: int) -> Fie
         for topic, rows in _by(request.partitions)
     ]
     return {"timeout": timeout_ms, "topics": topics}
+
+
+def _creation(request: CreateTopic, timeout_ms: int) -> Fields:
+    topic = {
+        "name": request.topic,
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "assignments": [
+            {"partition_index": index, "broker_ids": list(replicas)}
+            for index, replicas in enumerate(request.assignments)
+        ],
+        "configs": [{"name": name, "value": value} for name, value in request.configs],
+    }
+    return {"topics": [topic], "timeout": timeout_ms, "validate_only": False}
 
 
 def _by(partitions: Any) -> Iterator[tuple[Any, list[Any]]]:

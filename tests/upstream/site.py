@@ -13,11 +13,12 @@ from actors.network.wire import Closed, Wire
 from actors.upstream.controller import may_cordon
 from actors.upstream.controller_link import ControllerLink
 from actors.upstream.image import Endpoint
-from actors.upstream.leading import Leading
+from actors.upstream.leadership import Leadership
 from actors.upstream.levels import refuses_cordoned
 from actors.upstream.node import TierNode, log_dir_id
 from actors.upstream.partitions import Facts as LeaderFacts
 from actors.upstream.partitions import RaftLeader, Stray
+from actors.upstream.reconciling import Reconciling
 from actors.upstream.registered import RegisteredNode
 from actors.upstream.registration import Facts, RegisteredBroker
 from bench.peers.kafka_nodes import CLUSTER_ID, HOST, KafkaNodes
@@ -179,10 +180,10 @@ class Site:
         )
 
     @asynccontextmanager
-    async def leading(self) -> AsyncIterator[Leading]:
+    async def leading(self) -> AsyncIterator[Reconciling[LeaderFacts]]:
         """Run the reconcile of leaders."""
         links = [self.new_link() for _ in range(4)]
-        leading = Leading(links, self.leader_facts)
+        leading = Reconciling(links, self.leader_facts, Leadership())
 
         async def look() -> None:
             while True:

@@ -14,8 +14,9 @@ from uuid import UUID
 
 import pytest
 
-from actors.upstream.leading import Leading
+from actors.upstream.partitions import Facts as LeaderFacts
 from actors.upstream.partitions import RaftLeader
+from actors.upstream.reconciling import Reconciling
 from actors.upstream.requests import PREFERRED
 from bench.peers.kafka_nodes import KafkaNodes
 from tests.upstream.metadata_log import Image
@@ -82,7 +83,7 @@ async def heartbeat(site: Site, node: int, *, cordoned: bool) -> None:
     assert answer["error_code"].value == 0, answer
 
 
-async def swap_time_ms(site: Site, leading: Leading, number: int) -> tuple[float, float]:
+async def swap_time_ms(site: Site, leading: Reconciling[LeaderFacts], number: int) -> tuple[float, float]:
     """Elect others in Raft, and return after how long Kafka's leaders are the new ones, and all is whole."""
     site.leaders = {
         index: RaftLeader(TIER[(index + number) % 3], number + 2, TIER) for index in range(PARTITIONS)

@@ -20,6 +20,8 @@ from actors.upstream.requests import (
     AlterPartitionReassignments,
     Answer,
     BrokerHeartbeat,
+    CreateTopic,
+    CreationAnswer,
     ElectLeaders,
     HeartbeatAnswer,
     PartitionErrors,
@@ -145,6 +147,8 @@ class Kraft:
             case ElectLeaders():
                 elected = {key: self.elect(key, request.election_type) for key in request.partitions}
                 return PartitionErrors(ErrorCode.none, dict(elected))
+            case CreateTopic():
+                return self._create(request)
             case _:
                 raise AssertionError(request)
 
@@ -160,8 +164,7 @@ class Kraft:
         if not target or len(set(target)) < len(target):
             return ErrorCode.invalid_replica_assignment
         for broker_id in target:
-            broker = self.brokers.get(broker_id)
-            if broker is None or (self.refuses_cordoned and broker.cordoned_log_dirs):
+            if broker_id not in self.brokers or self._refuses(broker_id):
                 return ErrorCode.invalid_replica_assignment
         # PartitionChangeBuilder keeps what was being added and removed, unless there is something new.
         removing = tuple(sorted(each for each in state.replicas if each not in target))
@@ -200,6 +203,20 @@ class Kraft:
     def set_isr(self, key: Key, isr: tuple[int, ...]) -> None:
         """Have a partition's leader, a broker of others, say that this is its ISR."""
         self._change(key, isr=isr)
+
+    def _create(self, asked: CreateTopic) -> CreationAnswer:
+        if asked.topic in self.topic_ids:
+            return CreationAnswer(ErrorCode.topic_already_exists)
+        named = {each for replicas in asked.assignments for each in replicas}
+        if any(each not in self.brokers or self._refuses(each) for each in named) or not all(
+            any(self._can_lead(each) for each in replicas) for replicas in asked.assignments
+        ):
+            return CreationAnswer(ErrorCode.invalid_replica_assignment)
+        self.create(asked.topic, asked.assignments)
+        return CreationAnswer(ErrorCode.none)
+
+    def _refuses(self, broker_id: int) -> bool:
+        return self.refuses_cordoned and bool(self.brokers[broker_id].cordoned_log_dirs)
 
     def _heartbeat(self, asked: BrokerHeartbeat) -> HeartbeatAnswer:
         broker = self.brokers.get(asked.broker_id)

@@ -1,8 +1,8 @@
-"""Sends what the reconcile of leaders asks for to the upstream's controller, and brings the answers back.
+"""Sends what a reconcile asks for to the upstream's controller, and brings the answers back.
 
-What is decided is in `actors/upstream/leadership.py`. A controller answers one request of a connection at a
-time, and a write takes it tens of milliseconds: so there are a few connections, and what is asked in one turn
-goes out on all of them.
+What is decided is in `actors/upstream/leadership.py` and `actors/upstream/moving.py`. A controller answers
+one request of a connection at a time, and a write takes it tens of milliseconds: so there are a few
+connections, and what is asked in one turn goes out on all of them.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from kio.schema.errors import ErrorCode
 
+from actors.upstream.controller import Controller
 from actors.upstream.controller_link import ControllerLink, ControllerNotFound, LinkLost
-from actors.upstream.leadership import Leadership, Request
-from actors.upstream.partitions import Facts
+from actors.upstream.requests import Answer, Request
 
 log = logging.getLogger(__name__)
 
@@ -30,14 +30,39 @@ LINK_S: Final = 1.0
 """How long a request may wait for a connection."""
 
 
-class Leading:
-    """Makes the upstream's leaders follow ours, for as long as `run` runs."""
+F = TypeVar("F")
+F_contra = TypeVar("F_contra", contravariant=True)
 
-    def __init__(self, links: Sequence[ControllerLink], facts: Callable[[], Facts]) -> None:
+
+class Turn(Protocol):
+    """What is to be sent now, in any order, and what is to be told."""
+
+    @property
+    def requests(self) -> Sequence[Request]: ...
+    @property
+    def reports(self) -> Sequence[object]: ...
+
+
+class Reconcile(Protocol[F_contra]):
+    """What decides, by facts, what to ask of the controller."""
+
+    def turn(self, facts: F_contra, now_ms: int) -> Turn: ...
+    def answered(self, request: Any, answer: Answer, now_ms: int) -> None: ...
+    def lost(self, request: Any, now_ms: int) -> None: ...
+
+
+class Reconciling(Generic[F]):
+    """Has the upstream's controller carry out what a reconcile asks for, for as long as `run` runs."""
+
+    def __init__(
+        self, links: Sequence[ControllerLink], facts: Callable[[], F], reconcile: Reconcile[F]
+    ) -> None:
         """`facts` says what is known now; it must not block. The links are closed when `run` ends."""
         self._links = tuple(links)
         self._facts = facts
-        self._leadership = Leadership()
+        self._reconcile = reconcile
+        self.controller: Controller | None = None
+        """The active controller as it described itself last; None before one was found."""
         self._free: asyncio.Queue[ControllerLink] = asyncio.Queue()
         self._looked = asyncio.Event()
         self._sending: set[asyncio.Task[None]] = set()
@@ -47,15 +72,15 @@ class Leading:
         self._looked.set()
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Go on until cancelled."""
         try:
             for link in self._links:
                 self._start(self._connect(link))
             while True:
-                requests, reports = self._leadership.turn(self._facts(), _now_ms())
-                for report in reports:
+                turn = self._reconcile.turn(self._facts(), _now_ms())
+                for report in turn.reports:
                     log.info("%s", report)
-                for request in requests:
+                for request in turn.requests:
                     self._start(self._send(request))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_S):
@@ -83,7 +108,7 @@ class Leading:
         """Find the active controller for a link, and let the link be used."""
         while True:
             try:
-                await link.find()
+                self.controller = await link.find()
             except ControllerNotFound as error:
                 log.warning("%s; going on looking", error)
             else:
@@ -95,16 +120,16 @@ class Leading:
             async with asyncio.timeout(LINK_S):
                 link = await self._free.get()
         except TimeoutError:
-            self._leadership.lost(request, _now_ms())  # it was decided on facts that are old by now
+            self._reconcile.lost(request, _now_ms())  # it was decided on facts that are old by now
             return
         try:
             answer = await link.call(request)
         except LinkLost as error:
             log.info("the active controller is looked for again: %s", error)
-            self._leadership.lost(request, _now_ms())
+            self._reconcile.lost(request, _now_ms())
             await self._connect(link)
         else:
-            self._leadership.answered(request, answer, _now_ms())
+            self._reconcile.answered(request, answer, _now_ms())
             self.look()
             if answer.error_code is ErrorCode.not_controller:
                 await self._connect(link)

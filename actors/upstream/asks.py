@@ -1,0 +1,79 @@
+"""When the leaders of our partitions are asked, and what they have answered. PURE.
+
+An order is sent at once when it is another one, or to another leader, and again and again as long as it is
+not fulfilled: so none is remembered by whoever gets it.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from actors.upstream.orders import LOOK, Order, Standing
+from actors.upstream.partitions import RaftLeader
+
+AGAIN_MS: Final = 500
+"""How often a leader is asked that has something to do, or has not answered."""
+LOOK_MS: Final = 10_000
+"""How often a leader is asked that has nothing to do."""
+
+
+class Ask(NamedTuple):
+    """An order to the leader of one of our partitions."""
+
+    partition: int
+    term: int
+    order: Order
+
+
+class _Asked:
+    """The last order to a partition's leader."""
+
+    def __init__(self) -> None:
+        self.ask: Ask | None = None
+        self.is_out = False
+        self.is_answered = False
+        self.at_ms = 0
+
+
+class Asks:
+    """All orders of one leader of the controller."""
+
+    def __init__(self) -> None:
+        self._asked: dict[int, _Asked] = {}
+        self._told: dict[int, tuple[int, Standing]] = {}
+
+    def last(self, partition: int) -> Standing:
+        """Return what was told of a partition last, by whichever leader."""
+        told = self._told.get(partition)
+        return Standing() if told is None else told[1]
+
+    def is_known(self, partition: int, leader: RaftLeader) -> bool:
+        """Return whether its present leader has told of a partition."""
+        told = self._told.get(partition)
+        return told is not None and told[0] == leader.term
+
+    def due(
+        self, orders: Mapping[int, Order], leaders: Mapping[int, RaftLeader], now_ms: int
+    ) -> tuple[Ask, ...]:
+        """Return what to ask now. Each is to be answered with `told`."""
+        found = []
+        for partition, order in orders.items():
+            ask = Ask(partition, leaders[partition].term, order)
+            asked = self._asked.setdefault(partition, _Asked())
+            is_other = asked.ask is None or asked.ask.term != ask.term
+            if asked.is_out and not is_other:
+                continue
+            every_ms = LOOK_MS if order.order == LOOK and asked.is_answered else AGAIN_MS
+            if is_other or asked.ask != ask or now_ms - asked.at_ms >= every_ms:
+                asked.ask, asked.is_out, asked.is_answered, asked.at_ms = ask, True, False, now_ms
+                found.append(ask)
+        return tuple(found)
+
+    def told(self, ask: Ask, standing: Standing | None) -> None:
+        """Take note of an answer; None: there was none."""
+        asked = self._asked[ask.partition]
+        answers = standing is not None and standing.leads
+        if asked.ask == ask:
+            asked.is_out, asked.is_answered = False, answers
+        known = self._told.get(ask.partition)
+        if standing is not None and answers and (known is None or known[0] <= ask.term):
+            self._told[ask.partition] = ask.term, standing
