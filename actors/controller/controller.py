@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
@@ -30,7 +30,14 @@ from actors.ground.features import GROUPD_VERSION
 from actors.ground.image import DRAINING, LOST
 from actors.ground.nodes import nodes_of
 from actors.ground.release import LEVEL_MAX, check_level, told
-from actors.ground.spec import CONTROLLER_GROUP, NodeSpec, TierSpec, broker_name, controller_name
+from actors.ground.spec import (
+    CONTROLLER_GROUP,
+    NodeSpec,
+    TierSpec,
+    UpstreamSpec,
+    broker_name,
+    controller_name,
+)
 from actors.metadata import split
 from actors.metadata.commands import (
     AlterCredentials,
@@ -50,11 +57,15 @@ from actors.metadata.records import GroupPlacementValue, SplitValue
 from actors.metadata.replicas import groups_of, present_spec
 from actors.metadata.shard import RECORD_TYPES, MetadataShard
 from actors.metadata.split_commands import SplitPartitions
+from actors.metadata.upstream_commands import SetUpstreamGoal
 from actors.metadata.wire import pack_image
 from actors.replica.entry import RecordType
 from actors.replica.host import ReplicaHost
 from actors.replica.state_source import StateSource
 from actors.security.scram import ITERATIONS_MIN, MECHANISM_NAMES, keys_of, salted_password
+
+if TYPE_CHECKING:
+    from actors.controller.upstream_care import UpstreamCare
 
 log = logging.getLogger("groupd.controller")
 
@@ -110,13 +121,23 @@ class Controller(StateSource):
         self._noted_nodes: tuple[NodeSpec, ...] = ()
         """The nodes that this replica has seen last, if they are not those that the tier began with."""
         self._care: asyncio.Task[None] | None = None
+        self._upstream = None if spec.upstream is None else self._new_upstream_care(spec.upstream)
         super().__init__(spec.data_dir, controller_name(replica_id))
 
     async def _open(self) -> None:
         await self._host.start()
         self._care = asyncio.ensure_future(self._care_for_the_tier())
+        if self._upstream is not None:
+            self._upstream.start()
+
+    def _new_upstream_care(self, upstream: UpstreamSpec) -> UpstreamCare:
+        from actors.controller.upstream_care import UpstreamCare  # here: few tiers stand before a Kafka
+
+        return UpstreamCare(upstream, self._spec.namespace, lambda: self._shard.state, self._decide)
 
     async def stop(self) -> None:
+        if self._upstream is not None:
+            self._upstream.stop()
         if self._care is not None:
             self._care.cancel()
         await self._host.stop()
@@ -210,6 +231,21 @@ class Controller(StateSource):
         self._care_is_due.set()
         return problem
 
+    async def upstream_state(self) -> dict[str, Any] | None:
+        """Return how far the groups of the upstream cluster are taken over, as `UpstreamCare.told` does; None
+        if the tier stands in front of none. Raises NotController."""
+        if not self._host.replica.serving:
+            raise NotController(self._host.leader_replica)
+        return None if self._upstream is None else self._upstream.told()
+
+    async def set_upstream_goal(self, goal: int) -> str | None:
+        """Change what shall become of the upstream cluster's groups. Return why that cannot be, in words;
+        None: it is so. Raises NotController, TimeoutError."""
+        if self._upstream is None:
+            return "the tier stands in front of no Kafka cluster: start one with `groupd up --upstream`"
+        outcome: Outcome = await self._decide(SetUpstreamGoal(goal))
+        return outcome.error_message if outcome.error_code else None
+
     async def replace_replica(self, group: str, replica_id: int) -> tuple[str, str]:
         """Have a replica begin anew, built from its peers. Return "done", "later" or "refused", and why in
         words.
@@ -271,6 +307,8 @@ class Controller(StateSource):
         if replica.serving and not self._led:
             self._care_is_due.set()
         self._led = replica.serving
+        if self._upstream is not None:
+            self._upstream.lead(is_leading=replica.serving)
         if replica.is_committed:
             self._note_level()
             self._note_placement()

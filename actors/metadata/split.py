@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 from actors.ground.contract import Record
 from actors.ground.features import GROUPD_VERSION
 from actors.ground.spec import Copies, copies, partition_group
+from actors.ground.upstream_goal import DETACHED
 from actors.metadata.commands import Outcome
 from actors.metadata.records import (
     GROUP_PLACEMENT,
@@ -54,6 +55,8 @@ def problem_of(state: MetadataState, expected: int) -> str | None:
             f"the tier is at level {level} of {GROUPD_VERSION}, and a split needs level {LEVEL_MIN}: "
             "raise it when every node has this release"
         )
+    if state.upstream_goal != DETACHED:
+        return "their number is that of the Kafka cluster that the tier stands in front of"
     if split is not None and split.undropped:
         left = len(split.undropped)
         return f"a split is under way: {left} of {present // 2} partitions are still to be split"

@@ -49,8 +49,10 @@ METHODS: Final[Mapping[str, Methods]] = {
     TIER: {ABOUT: _LOOKS},
     "broker": {"status": _LOOKS, "metrics": _LOOKS},
     "controller": {
-        **dict.fromkeys(("status", "placement", "nodes", "split_state"), _LOOKS),
-        **dict.fromkeys(("submit", "replace_replica", "split_partitions"), Operation.ALTER),
+        **dict.fromkeys(("status", "placement", "nodes", "split_state", "upstream_state"), _LOOKS),
+        **dict.fromkeys(
+            ("submit", "replace_replica", "split_partitions", "set_upstream_goal"), Operation.ALTER
+        ),
         **_COPIES,
     },
     "partition": {

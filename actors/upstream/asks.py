@@ -7,13 +7,14 @@ not fulfilled: so none is remembered by whoever gets it.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from actors.upstream.orders import LOOK, Order, Standing
+from actors.upstream.orders import DROP, FOLLOW, LOOK, SERVE, Order, Standing
 from actors.upstream.partitions import RaftLeader
 
-AGAIN_MS: Final = 500
-"""How often a leader is asked that has something to do, or has not answered."""
-LOOK_MS: Final = 10_000
-"""How often a leader is asked that has nothing to do."""
+UNANSWERED_MS: Final = 500
+"""How often a leader is asked that has not answered."""
+EVERY_MS: Final[Mapping[str, int]] = {SERVE: 50, DROP: 200, FOLLOW: 500, LOOK: 10_000}
+"""How often a leader is told the same. An answer says how things stand, and not what comes of the order:
+until a partition is served, its clients wait."""
 
 
 class Ask(NamedTuple):
@@ -62,7 +63,7 @@ class Asks:
             is_other = asked.ask is None or asked.ask.term != ask.term
             if asked.is_out and not is_other:
                 continue
-            every_ms = LOOK_MS if order.order == LOOK and asked.is_answered else AGAIN_MS
+            every_ms = EVERY_MS[order.order] if asked.is_answered else UNANSWERED_MS
             if is_other or asked.ask != ask or now_ms - asked.at_ms >= every_ms:
                 asked.ask, asked.is_out, asked.is_answered, asked.at_ms = ask, True, False, now_ms
                 found.append(ask)

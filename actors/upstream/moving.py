@@ -348,11 +348,11 @@ class Moving:
 
 def _problem(seen: Seen, live: frozenset[int]) -> str | None:
     """Return why nothing can be taken over now, in words."""
-    there = len(seen.partitions)
-    if seen.topic_id is not None and there != seen.partition_count:
+    there, here = len(seen.partitions), seen.partition_count
+    if seen.topic_id is not None and there != here:
         return (
-            f"the upstream's {OFFSETS_TOPIC} has {there} partitions and the tier {seen.partition_count}: no group "
-            "would be found; start a tier with as many"
+            f"the upstream's {OFFSETS_TOPIC} has {there} partitions and the tier {here}: no group would be "
+            "found; start a tier with as many"
         )
     if not live:
         return "no node of the tier is a broker of the cluster yet"

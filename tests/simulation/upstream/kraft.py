@@ -29,6 +29,7 @@ from actors.upstream.requests import (
 )
 
 Key = tuple[str, int]
+Errors = dict[tuple[str | bytes, int], ErrorCode]
 
 
 class State(NamedTuple):
@@ -131,22 +132,22 @@ class Kraft:
             case BrokerHeartbeat():
                 return self._heartbeat(request)
             case AlterPartitionReassignments():
-                rows = {
+                rows: Errors = {
                     (each.topic, each.partition_index): self.reassign(each) for each in request.partitions
                 }
-                return PartitionErrors(ErrorCode.none, dict(rows))
+                return PartitionErrors(ErrorCode.none, rows)
             case AlterPartition():
                 broker = self.brokers.get(request.broker_id)
                 if broker is None or broker.broker_epoch != request.broker_epoch:
                     return PartitionErrors(ErrorCode.stale_broker_epoch, {})
-                altered = {
+                altered: Errors = {
                     (each.topic_id, each.partition_index): self._alter(request.broker_id, each)
                     for each in request.partitions
                 }
-                return PartitionErrors(ErrorCode.none, dict(altered))
+                return PartitionErrors(ErrorCode.none, altered)
             case ElectLeaders():
-                elected = {key: self.elect(key, request.election_type) for key in request.partitions}
-                return PartitionErrors(ErrorCode.none, dict(elected))
+                elected: Errors = {key: self.elect(key, request.election_type) for key in request.partitions}
+                return PartitionErrors(ErrorCode.none, elected)
             case CreateTopic():
                 return self._create(request)
             case _:

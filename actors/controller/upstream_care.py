@@ -1,0 +1,312 @@
+"""The care for what the tier is to the Kafka cluster that it stands in front of.
+
+Every replica of the controller follows the cluster's metadata, so that a new leader knows them at once. The
+leader moves the offsets partitions as the goal says, and has the upstream's leaders follow Raft's. What it
+decides is in `actors/upstream/moving.py` and `actors/upstream/leadership.py`; here are the calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from actors import runtime
+from actors.ground.spec import UpstreamSpec, partition_group, partition_name
+from actors.ground.topic_names import OFFSETS_TOPIC
+from actors.ground.upstream_goal import ABORTED, DETACHED, GOAL_NAMES
+from actors.metadata.state import MetadataState
+from actors.metadata.upstream_commands import SetUpstreamGoal
+from actors.upstream.asks import Ask
+from actors.upstream.connecting import connector
+from actors.upstream.controller import may_cordon
+from actors.upstream.controller_link import ControllerLink
+from actors.upstream.following import Follower
+from actors.upstream.image import ClusterImage
+from actors.upstream.leadership import Leadership
+from actors.upstream.levels import refuses_cordoned
+from actors.upstream.moving import Moving, Seen
+from actors.upstream.orders import Standing, unpack_standing
+from actors.upstream.partitions import Facts, RaftLeader, Stray
+from actors.upstream.reconciling import Reconciling
+
+log = logging.getLogger("groupd.upstream")
+
+LINKS: Final = 3
+"""How many requests about leaders may be under way at the controller."""
+ORDER_TIMEOUT_S: Final = 5.0
+LOOK_S: Final = 0.05
+"""How often it is looked whether leaders of partitions are to be asked."""
+AGAIN_S: Final = 1.0
+"""How long, in seconds, to wait before beginning anew after something has failed."""
+
+
+class UpstreamCare:
+    """The care of one replica of the controller. `state` is the tier's metadata, `decide` has a command
+    committed if this replica leads."""
+
+    def __init__(
+        self,
+        spec: UpstreamSpec,
+        namespace: str,
+        state: Callable[[], MetadataState],
+        decide: Callable[[Any], Awaitable[Any]],
+    ) -> None:
+        self._spec = spec
+        self._namespace = namespace
+        self._state = state
+        self._decide = decide
+        self._connect = connector("groupd-controller")
+        self._follower = Follower(self._connect, spec.controllers)
+        self._following: asyncio.Task[None] | None = None
+        self._leading: asyncio.Task[None] | None = None
+        self._care: _Care | None = None
+
+    def start(self) -> None:
+        """Begin to follow the cluster's metadata."""
+        self._following = asyncio.ensure_future(self._follower.run())
+
+    def stop(self) -> None:
+        self.lead(is_leading=False)
+        if self._following is not None:
+            self._following.cancel()
+
+    def lead(self, *, is_leading: bool) -> None:
+        """Take note of whether this replica leads the controllers."""
+        if is_leading and self._leading is None:
+            self._leading = asyncio.ensure_future(self._lead())
+        elif not is_leading and self._leading is not None:
+            self._leading.cancel()
+            self._leading = self._care = None
+
+    def told(self) -> dict[str, Any]:
+        """Return what `groupd attach status` shows."""
+        goal, care = self._state().upstream_goal, self._care
+        return {
+            "cluster_id": self._spec.cluster_id,
+            "goal": GOAL_NAMES.get(goal, str(goal)),
+            "problem": self._follower.problem or (None if care is None else care.moving.problem),
+            "partitions": [] if care is None else care.rows(),
+            "nodes": {} if self._follower.image is None else self._nodes(self._follower.image),
+        }
+
+    def _nodes(self, cluster: ClusterImage) -> dict[int, str]:
+        """Return what each node of the tier is to the cluster: broker id -> a word."""
+        found = {}
+        for node_id in sorted(self._state().nodes):
+            broker = cluster.brokers.get(self._spec.broker_id(node_id))
+            word = "not registered" if broker is None else "fenced" if broker.fenced else "running"
+            found[self._spec.broker_id(node_id)] = word
+        return found
+
+    async def _lead(self) -> None:
+        """Care for as long as this replica leads, and something is to be done."""
+        while True:
+            if self._state().upstream_goal == DETACHED:
+                await asyncio.sleep(LOOK_S)
+                continue
+            self._care = _Care(self._spec, self._namespace, self._state, self._follower)
+            try:
+                await self._care.run()
+                await self._decide(SetUpstreamGoal(DETACHED, ABORTED))
+                log.info("everything is given back: the brokers coordinate all groups")
+            except asyncio.CancelledError:
+                raise
+            except Exception:
+                log.exception("the care for the upstream cluster failed; next try in %s s", AGAIN_S)
+                await asyncio.sleep(AGAIN_S)
+
+
+class _Care:
+    """What the leader of the controllers does while the goal is another one than DETACHED."""
+
+    def __init__(
+        self,
+        spec: UpstreamSpec,
+        namespace: str,
+        state: Callable[[], MetadataState],
+        follower: Follower,
+    ) -> None:
+        self._spec = spec
+        self._namespace = namespace
+        self._state = state
+        self._follower = follower
+        self.moving = Moving()
+        connect = connector("groupd-controller")
+        links = [ControllerLink(connect, spec.controllers) for _ in range(1 + LINKS)]
+        self._mover = Reconciling(links[:1], self._seen, self.moving)
+        self._leading = Reconciling(links[1:], self._facts, Leadership())
+        self._news = asyncio.Event()
+        self._calls: set[asyncio.Task[None]] = set()
+        self._strays: tuple[int, tuple[Stray, ...]] = (-1, ())
+
+    async def run(self) -> None:
+        """Care until nothing of the cluster's is here any more, though the goal was ABORTED."""
+        while self._follower.image is None:
+            await self._follower.changed()
+        works = [
+            asyncio.ensure_future(work)
+            for work in (self._mover.run(), self._leading.run(), self._look(), self._order())
+        ]
+        try:
+            await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
+            for work in works:
+                if work.done():
+                    work.result()
+        finally:
+            for task in (*works, *self._calls):
+                task.cancel()
+            await asyncio.gather(*works, *self._calls, return_exceptions=True)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return how far each partition is, as `groupd attach status` shows it."""
+        return [
+            {
+                "partition": each.partition,
+                "phase": each.phase,
+                "leader": each.leader,
+                "records": each.standing.records,
+                "next_offset": each.standing.next_offset,
+                "problem": each.problem,
+            }
+            for each in self.moving.standings()
+        ]
+
+    async def _look(self) -> None:
+        """Have the reconciles look at once when the cluster's metadata change."""
+        while True:
+            await self._follower.changed()
+            self._mover.look()
+            self._leading.look()
+            self._news.set()
+
+    async def _order(self) -> None:
+        """Tell the leaders of our partitions what is to be done, until nothing is any more."""
+        while not (self.moving.is_clear and not self._stray_partitions(self._cluster)):
+            for ask in self.moving.asks(_now_ms()):
+                task = asyncio.ensure_future(self._tell(ask))
+                self._calls.add(task)
+                task.add_done_callback(self._calls.discard)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._news.wait()
+            self._news.clear()
+
+    async def _tell(self, ask: Ask) -> None:
+        standing: Standing | None = None
+        try:
+            standing = await self._told(ask)
+        except Exception as error:
+            log.info("the leader of offsets partition %d was not told: %s", ask.partition, error)
+        before = self.moving.served
+        self.moving.told(ask, standing)
+        self._mover.look()
+        if self.moving.served != before:
+            self._leading.look()
+
+    async def _told(self, ask: Ask) -> Standing | None:
+        """Return what the leader of a partition answers; None if it is not known which actor that is."""
+        state = self._state()
+        leader = state.offsets_leaders.get(ask.partition)
+        placed = state.placements.get(partition_group(ask.partition))
+        if leader is None or placed is None:
+            return None
+        for copy in (*placed.copies, *placed.leaving):
+            if copy.node_id == leader.node_id:
+                name = partition_name(ask.partition, copy.replica_id)
+                handle = await runtime.known(name, self._namespace)
+                if handle is None:
+                    return None
+                packed = await runtime.call(handle, "upstream", ask.order.pack(), timeout_s=ORDER_TIMEOUT_S)
+                return unpack_standing(packed)
+        return None
+
+    # What is known.
+
+    @property
+    def _cluster(self) -> ClusterImage:
+        image = self._follower.image
+        assert image is not None, "it has been read once"
+        return image
+
+    def _seen(self) -> Seen:
+        cluster, state, controller = self._cluster, self._state(), self._mover.controller
+        topic = cluster.topic(OFFSETS_TOPIC)
+        return Seen(
+            goal=state.upstream_goal,
+            metadata_offset=cluster.offset,
+            topic_id=None if topic is None else topic.topic_id,
+            partitions={} if topic is None else dict(topic.partitions),
+            brokers=dict(cluster.brokers),
+            addresses=self._addresses(cluster),
+            leaders=self._raft_leaders(),
+            partition_count=state.offsets_partitions,
+            tier=self._tier(),
+            can_cordon=controller is not None and may_cordon(controller),
+            refuses_cordoned=controller is not None and refuses_cordoned(controller.supported),
+        )
+
+    def _facts(self) -> Facts:
+        """Return what the reconcile of leaders has to know."""
+        cluster, controller = self._cluster, self._leading.controller
+        topic, served = cluster.topic(OFFSETS_TOPIC), self.moving.served
+        dead = (node_id for node_id, node in self._state().nodes.items() if not node.alive)
+        return Facts(
+            metadata_offset=cluster.offset,
+            topic=OFFSETS_TOPIC,
+            topic_id=bytes(16) if topic is None else topic.topic_id,
+            partitions={} if topic is None else dict(topic.partitions),
+            leaders={index: each for index, each in self._raft_leaders().items() if index in served},
+            brokers=dict(cluster.brokers),
+            tier=self._tier(),
+            dead=frozenset(map(self._spec.broker_id, dead)),
+            strays=self._stray_partitions(cluster),
+            can_cordon=controller is not None and may_cordon(controller),
+            refuses_cordoned=controller is not None and refuses_cordoned(controller.supported),
+            uncordoned=self.moving.uncordoned,
+        )
+
+    def _tier(self) -> frozenset[int]:
+        return frozenset(map(self._spec.broker_id, self._state().nodes))
+
+    def _addresses(self, cluster: ClusterImage) -> dict[int, tuple[str, int]]:
+        """Return where each broker listens for our nodes."""
+        found = {}
+        for broker in cluster.brokers.values():
+            for endpoint in broker.endpoints:
+                if endpoint.name == self._spec.listener:
+                    found[broker.broker_id] = (endpoint.host, endpoint.port)
+        return found
+
+    def _raft_leaders(self) -> dict[int, RaftLeader]:
+        """Return the leaders of our partitions, as the controller last heard."""
+        state, broker_id, found = self._state(), self._spec.broker_id, {}
+        for partition, leader in state.offsets_leaders.items():
+            placed = state.placements.get(partition_group(partition))
+            if placed is not None:
+                replicas = tuple(broker_id(copy.node_id) for copy in placed.copies)
+                found[partition] = RaftLeader(broker_id(leader.node_id), leader.term, replicas)
+        return found
+
+    def _stray_partitions(self, cluster: ClusterImage) -> tuple[Stray, ...]:
+        """Return the partitions of others that have replicas on the tier. A cluster has many partitions, so
+        they are looked for once for each change."""
+        offset, strays = self._strays
+        if offset != cluster.offset:
+            tier = self._tier()
+            strays = tuple(
+                Stray(topic.name, topic.topic_id, index, state)
+                for topic in cluster.topics.values()
+                if topic.name != OFFSETS_TOPIC
+                for index, state in topic.partitions.items()
+                if not tier.isdisjoint(state.replicas)
+            )
+            self._strays = cluster.offset, strays
+        return strays
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,234 @@
+"""Brokers with the log of each offsets partition, and shards of a tier that take it over: what is committed,
+acknowledged, fetched and served.
+
+A broker acknowledges a commit when all of its ISR have it. A shard keeps what it has fetched, whoever leads
+it.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from actors.upstream.image import NO_LEADER
+from actors.upstream.orders import (
+    DROP,
+    DROPPING,
+    FOLLOW,
+    LOOK,
+    NOTHING,
+    SERVE,
+    SERVED,
+    Order,
+    Standing,
+)
+from actors.upstream.orders import FOLLOWED as TAKEN
+from tests.simulation.upstream.kraft import Key, Kraft
+
+LAG_MS = 2_000
+"""How long a replica may not have fetched to stay in the ISR."""
+FORGET_MS = 3_000
+"""How long a shard goes on fetching without an order."""
+BATCH = 40
+
+
+@dataclass
+class Shard:
+    """One offsets partition of the tier, as its log makes it: every replica has the same."""
+
+    phase: str = NOTHING
+    log: list[int] = field(default_factory=list)
+    order: Order | None = None
+    ordered_ms: int = 0
+    epoch: int = -1
+    """The leader epoch up to which its log is known to be the leader's."""
+    is_checked: bool = False
+    """Whether it was looked at what it serves."""
+    dropping_ms: int = 0
+
+    def take(self, order: Order, now_ms: int, drop_takes_ms: int) -> Standing:
+        """Take an order, and answer it."""
+        problem = None
+        if order.order != LOOK:
+            self.order, self.ordered_ms = order, now_ms
+        match order.order:
+            case "follow" if self.phase == NOTHING:
+                self.phase = TAKEN
+            case "serve" if self.phase in (NOTHING, TAKEN):
+                self.phase, self.order = SERVED, None
+            case "drop" if self.phase in (TAKEN, DROPPING):
+                self.phase = DROPPING
+                self.dropping_ms = self.dropping_ms or now_ms + drop_takes_ms
+            case "drop" | "follow" if self.phase == SERVED:
+                problem = "the groups are served here"
+            case _:
+                pass
+        if self.phase == DROPPING and now_ms >= self.dropping_ms:
+            self.phase, self.order, self.log, self.dropping_ms, self.epoch = NOTHING, None, [], 0, -1
+        return Standing(self.phase, len(self.log), False, len(self.log), problem)
+
+    def follows(self, now_ms: int) -> Order | None:
+        """Return what it fetches now."""
+        order = self.order
+        if order is None or order.order != FOLLOW or self.phase != TAKEN:
+            return None
+        return order if now_ms - self.ordered_ms < FORGET_MS else None
+
+    def lose_leader(self) -> None:
+        """Forget what only a leader knows."""
+        self.order = None
+
+
+class Site:
+    """All partitions of one topic, on the brokers and in the tier."""
+
+    def __init__(
+        self, kraft: Kraft, topic: str, tier: tuple[int, ...], count: int, rng: random.Random
+    ) -> None:
+        self.kraft = kraft
+        self.topic = topic
+        self.tier = frozenset(tier)
+        self.random = rng
+        self.shards = [Shard() for _ in range(count)]
+        self.logs: dict[tuple[int, int], list[int]] = {}
+        """(broker outside, partition) -> its log."""
+        self.acked: list[list[int]] = [[] for _ in range(count)]
+        self.epochs = [-1] * count
+        self.fetched_ms: dict[tuple[int, int], int] = {}
+        """(broker, partition) -> when it fetched last, as a follower that has everything."""
+        self.unserved_ms = [0] * count
+        """How long nobody has been acknowledged a commit."""
+        self._pending: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+        """Commits that are not acknowledged yet, with their places in the leader's log."""
+        self._next = 0
+        self._lengths: dict[tuple[int, int], int] = {}
+        """(tier node, partition) -> what the leader knows that it has."""
+
+    def step(self, now_ms: int, step_ms: int) -> None:
+        """Let everybody commit, fetch and acknowledge once."""
+        for index in range(len(self.shards)):
+            self.unserved_ms[index] += step_ms
+            state = self.kraft.partitions.get((self.topic, index))
+            if state is None:
+                continue
+            if state.leader_epoch != self.epochs[index]:
+                self._led_anew(index, now_ms)
+            if state.leader in self.tier:
+                self._commit_here(index)
+            elif state.leader != NO_LEADER:
+                self._commit_outside(index, now_ms)
+
+    def _led_anew(self, index: int, now_ms: int) -> None:
+        """Take note of another leader, or another epoch of the same."""
+        state = self.kraft.partitions[self.topic, index]
+        self.epochs[index] = state.leader_epoch
+        self._pending[index].clear()
+        for broker in state.replicas:
+            self.fetched_ms[broker, index] = now_ms if broker in state.isr else -LAG_MS
+        if state.leader in self.tier or state.leader == NO_LEADER:
+            return
+        assert self.shards[index].phase != SERVED, f"{index} was served here, and {state.leader} leads it"
+        led = self.logs.setdefault((state.leader, index), self._backlog())
+        missing = set(self.acked[index]) - set(led)
+        assert not missing, f"{index}: broker {state.leader} leads without {len(missing)} commits"
+        for broker, at in self.logs:
+            if at == index and broker != state.leader:
+                self.logs[broker, at] = led.copy()
+
+    def _commit_here(self, index: int) -> None:
+        """Commit at the tier, if it serves."""
+        shard = self.shards[index]
+        if shard.phase != SERVED:
+            return
+        if not shard.is_checked:
+            missing = len(set(self.acked[index]) - set(shard.log))
+            assert not missing, f"{index} is served without {missing} commits that were acknowledged"
+            shard.is_checked = True
+        self._next += 1
+        shard.log.append(self._next)
+        self.acked[index].append(self._next)
+        self.unserved_ms[index] = 0
+
+    def _commit_outside(self, index: int, now_ms: int) -> None:
+        key: Key = (self.topic, index)
+        state = self.kraft.partitions[key]
+        led = self.logs.setdefault((state.leader, index), [])
+        self._next += 1
+        self._pending[index].append((self._next, len(led)))
+        led.append(self._next)
+        for broker in state.replicas:
+            if broker not in self.tier and not self.kraft.brokers[broker].fenced:
+                own = self.logs.setdefault((broker, index), [])
+                own += led[len(own) :]
+                self.fetched_ms[broker, index] = now_ms
+        self._fetch(index, now_ms)
+        self._set_isr(index, now_ms)
+        state = self.kraft.partitions[key]
+        if state.leader in self.tier or state.leader == NO_LEADER:
+            return
+        least = min(self._length(broker, index) for broker in state.isr)
+        done = [value for value, place in self._pending[index] if place < least]
+        if done:
+            self.acked[index] += done
+            self._pending[index] = self._pending[index][len(done) :]
+            self.unserved_ms[index] = 0
+
+    def _backlog(self) -> list[int]:
+        """Return what was committed long ago."""
+        return [-1 - each for each in range(self.random.choice((0, 300, 6_000)))]
+
+    def _length(self, broker: int, index: int) -> int:
+        if broker in self.tier:
+            return self._lengths.get((broker, index), 0)
+        return len(self.logs.get((broker, index), []))
+
+    def _fetch(self, index: int, now_ms: int) -> None:
+        """Let the shard fetch from the leader, as all nodes that its order names. What a fetch asks from is
+        what it has committed."""
+        shard, state = self.shards[index], self.kraft.partitions[self.topic, index]
+        order = shard.follows(now_ms)
+        if order is None or order.source is None or self.random.random() < 0.3:
+            return
+        if (order.source.broker_id, order.source.leader_epoch) != (state.leader, state.leader_epoch):
+            return
+        led = self.logs[state.leader, index]
+        if shard.epoch != state.leader_epoch and shard.log != led[: len(shard.log)]:
+            shard.log = []  # what it has took another way: it begins anew
+        shard.epoch = state.leader_epoch
+        asking = [
+            node
+            for node, epoch in order.replicas
+            if node in state.replicas and self.kraft.brokers[node].broker_epoch == epoch
+        ]
+        for node in asking:
+            self._lengths[node, index] = len(shard.log)
+            if len(shard.log) >= len(led) - 1:
+                self.fetched_ms[node, index] = now_ms
+        if asking:
+            shard.log += led[len(shard.log) : len(shard.log) + BATCH]
+
+    def _set_isr(self, index: int, now_ms: int) -> None:
+        """Have the leader say who is in sync."""
+        key = (self.topic, index)
+        state, brokers = self.kraft.partitions[key], self.kraft.brokers
+        isr = tuple(
+            broker
+            for broker in state.replicas
+            if broker == state.leader
+            or (
+                not brokers[broker].fenced
+                and now_ms - self.fetched_ms.get((broker, index), -LAG_MS)
+                < (LAG_MS if broker in state.isr else 20)
+            )
+        )
+        if set(isr) != set(state.isr) and state.leader in isr:
+            self.kraft.set_isr(key, isr)
+
+    def change_leader_here(self, index: int) -> None:
+        self.shards[index].lose_leader()
+
+
+def order_in_words(order: Order) -> str:
+    """Return an order's name."""
+    assert order.order in (LOOK, FOLLOW, SERVE, DROP)
+    return order.order

@@ -1,0 +1,374 @@
+"""The offsets partitions of a Kafka cluster move to a tier, and back before they are here, in one
+deterministic world.
+
+The first phase has faults: the controller's leader and partitions' leaders change, nodes die, requests and
+answers are lost, operators pause, resume and abort, and meddle with the partitions. In the second one nobody
+meddles any more, and everything has to be as the goal says, soon. At every step a commit that was
+acknowledged is to be had from whoever leads, and no partition goes long without anybody who serves it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from actors.ground.upstream_goal import ABORTED, ATTACHED, DETACHED, GOAL_NAMES, NEXT_GOALS, PAUSED
+from actors.upstream.asks import Ask
+from actors.upstream.image import NO_LEADER
+from actors.upstream.joining import ours_in
+from actors.upstream.leadership import Leadership
+from actors.upstream.moving import Moving, Seen
+from actors.upstream.orders import NOTHING, SERVED, Standing
+from actors.upstream.partitions import Facts, RaftLeader
+from actors.upstream.requests import PREFERRED, AlterPartitionReassignments, CreateTopic, ReassignedPartition
+from tests.simulation.moving.site import Site, order_in_words
+from tests.simulation.upstream.kraft import Image, Kraft
+
+TOPIC = "__consumer_offsets"
+COUNT = 4
+TIER = (1001, 1002, 1003)
+BROKERS = (1, 2, 3)
+ADDRESSES = {broker: ("host", 9_000 + broker) for broker in BROKERS}
+STEP_MS = 10
+FAULTS_MS = 25_000
+REST_MS = 400_000
+STABLE_MS = 3_000
+SESSION_MS = 9_000
+UNSERVED_MAX_MS = 60_000
+"""How long a partition may go without a commit, also while nodes die."""
+
+
+class World:
+    """Everything at one virtual time."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.now_ms = 0
+        self.kraft = Kraft(refuses_cordoned=self.random.random() < 0.5)
+        self.kraft.has_elr = self.random.random() < 0.5
+        self.goal = DETACHED
+        self.dead: dict[int, int] = {}
+        self.loss = self.random.choice((0.0, 0.05, 0.3))
+        self.calm = False
+        self.begun = 0
+        self.gave_back = 0
+        self._due: list[tuple[int, int, Callable[[], None]]] = []
+        self._number = count()
+        self._seen: Image | None = None
+        for broker in BROKERS:
+            self.kraft.register(broker, _dir(broker))
+        for node in TIER:
+            self.kraft.register(node, _dir(node), cordoned=True)
+        self.site = Site(self.kraft, TOPIC, TIER, COUNT, self.random)
+        if self.random.random() < 0.8:
+            rows = [(BROKERS[i % 3], BROKERS[(i + 1) % 3], BROKERS[(i + 2) % 3]) for i in range(COUNT)]
+            self.kraft.create(TOPIC, rows)
+        self.leaders = {index: RaftLeader(self.random.choice(TIER), 1, TIER) for index in range(COUNT)}
+        self._lead_anew()
+        self._see()
+
+    def run(self) -> None:
+        """Play both phases."""
+        self._at(self.random.choice((0, 1_000)), lambda: self._want(ATTACHED))
+        self._at(0, self._meddle)
+        self._at(0, self._look)
+        self._at(0, self._idle)
+        while self.now_ms < FAULTS_MS:
+            self._step()
+        self._settle()
+        stable_since = self.now_ms
+        while self.now_ms - stable_since < STABLE_MS:
+            self._step()
+            if self.unfinished():
+                stable_since = self.now_ms
+            assert self.now_ms < FAULTS_MS + REST_MS, f"it does not end: {self.unfinished()}"
+
+    def unfinished(self) -> list[str]:
+        """Return what is not as the goal says."""
+        wrong = []
+        for index in range(COUNT):
+            state, phase = self.kraft.partitions.get((TOPIC, index)), self.site.shards[index].phase
+            wanted = self.leaders[index]
+            if self.goal == ATTACHED or phase == SERVED:
+                right = (
+                    state is not None
+                    and phase == SERVED
+                    and state.leader == wanted.broker_id == state.replicas[0]
+                    and set(state.replicas) == set(TIER) == set(state.isr)
+                )
+            else:
+                right = phase == NOTHING and (state is None or not ours_in(state, frozenset(TIER)))
+                right &= state is None or state.leader in BROKERS
+            if not right:
+                wrong.append(f"{index}: {phase} {state}, wanted {wanted}, goal {GOAL_NAMES[self.goal]}")
+        taken = any(shard.phase == SERVED for shard in self.site.shards)
+        if self.goal == ABORTED and not taken:
+            wrong.append("all is given back, and it is not detached")
+        if self.goal != DETACHED:
+            brokers = self.kraft.brokers
+            wrong += [f"{node} is not cordoned" for node in TIER if not brokers[node].cordoned_log_dirs]
+        return wrong
+
+    def _settle(self) -> None:
+        """Begin the second phase."""
+        self.calm, self.loss = True, 0.0
+        for node in list(self.dead):
+            self._revive(node)
+        if self.goal == PAUSED or (self.goal == ATTACHED and self.random.random() < 0.3):
+            self._want(self.random.choice((ATTACHED, ABORTED)) if self.goal == PAUSED else ABORTED)
+        for key, state in list(self.kraft.partitions.items()):
+            adding = state.adding_replicas
+            if adding and not set(adding) & set(TIER):
+                self.kraft.reassign(ReassignedPartition(*key, None))
+
+    def _want(self, goal: int) -> None:
+        if goal in NEXT_GOALS[self.goal]:
+            self.goal = goal
+            self._turn()
+
+    def _step(self) -> None:
+        self.now_ms += STEP_MS
+        while self._due and self._due[0][0] <= self.now_ms:
+            heapq.heappop(self._due)[2]()
+        for node, died_ms in self.dead.items():
+            if self.now_ms - died_ms >= SESSION_MS:
+                self.kraft.fence(node)
+        offset = self.kraft.offset
+        self.site.step(self.now_ms, STEP_MS)
+        if self.kraft.offset != offset:
+            self._see()
+        for index, unserved_ms in enumerate(self.site.unserved_ms):
+            if (TOPIC, index) in self.kraft.partitions:
+                assert unserved_ms < UNSERVED_MAX_MS, f"nobody has served {index} for {unserved_ms} ms"
+
+    def _at(self, after_ms: int, what: Callable[[], None]) -> None:
+        heapq.heappush(self._due, (self.now_ms + after_ms, next(self._number), what))
+
+    def _look(self) -> None:
+        self._turn()
+        self._at(100, self._look)
+
+    def _idle(self) -> None:
+        self.kraft.offset += 1
+        for node in TIER:
+            if node not in self.dead:
+                self.kraft.unfence(node)
+        self._see()
+        self._at(1_500, self._idle)
+
+    def _see(self) -> None:
+        image = self.kraft.image()
+
+        def shown() -> None:
+            if self._seen is None or image.metadata_offset > self._seen.metadata_offset:
+                self._seen = image
+                self._turn()
+
+        if self._seen is None:
+            self._seen = image
+        else:
+            self._at(self.random.choice((5, 5, 20, 200)), shown)
+
+    # The controller's leader.
+
+    def _lead_anew(self) -> None:
+        """Have another controller lead, which knows nothing."""
+        self.moving, self.leadership = Moving(), Leadership()
+
+    def _turn(self) -> None:
+        assert self._seen is not None
+        image, moving, leadership = self._seen, self.moving, self.leadership
+        topic_id = image.topic_ids.get(TOPIC)
+        states = {index: state for (topic, index), state in image.partitions.items() if topic == TOPIC}
+        seen = Seen(
+            self.goal,
+            image.metadata_offset,
+            topic_id,
+            states,
+            image.brokers,
+            ADDRESSES,
+            dict(self.leaders),
+            COUNT,
+            frozenset(TIER),
+            can_cordon=True,
+            refuses_cordoned=self.kraft.refuses_cordoned and self.now_ms > 2_000,
+        )
+        for request in moving.turn(seen, self.now_ms).requests:
+            self._check(request, seen)
+            self._send(moving, request)
+        for ask in moving.asks(self.now_ms):
+            self._tell(moving, ask)
+        if moving.is_clear:
+            self.goal = DETACHED
+            self.gave_back += 1
+        if self.goal == DETACHED:
+            return
+        facts = Facts(
+            image.metadata_offset,
+            TOPIC,
+            topic_id or bytes(16),
+            states,
+            {index: self.leaders[index] for index in moving.served},
+            image.brokers,
+            frozenset(TIER),
+            frozenset(node for node, died_ms in self.dead.items() if self.now_ms - died_ms > 100),
+            (),
+            True,
+            seen.refuses_cordoned,
+            moving.uncordoned,
+        )
+        for wanted in leadership.turn(facts, self.now_ms).requests:
+            self._send(leadership, wanted)
+
+    def _check(self, request: object, seen: Seen) -> None:
+        """Check a request of the moving by what was to be seen."""
+        if isinstance(request, CreateTopic):
+            assert seen.goal == ATTACHED
+            return
+        assert isinstance(request, AlterPartitionReassignments), request
+        for each in request.partitions:
+            state = seen.partitions[each.partition_index]
+            index = each.partition_index
+            assert index not in self.moving.served, f"{index} is served, and moved"
+            if each.replicas is not None and set(each.replicas) & set(TIER):
+                assert seen.goal in (ATTACHED, PAUSED), f"{index} is begun though {GOAL_NAMES[seen.goal]}"
+                is_begun = not ours_in(state, frozenset(TIER))
+                assert not is_begun or seen.goal == ATTACHED, f"{index} is begun though it is paused"
+                others = [
+                    other
+                    for other, its in seen.partitions.items()
+                    if other != index
+                    and its.leader not in (*TIER, NO_LEADER)
+                    and set(its.adding_replicas) & set(TIER)
+                ]
+                assert not is_begun or not others, f"{index} is begun while {others} are under way"
+                self.begun += is_begun
+
+    def _send(self, reconcile: Any, request: Any) -> None:
+        def arrive() -> None:
+            if self.random.random() < self.loss:
+                self._at(self.random.choice((10, 4_000)), lambda: reconcile.lost(request, self.now_ms))
+                return
+            answer = self.kraft.ask(request)
+            self._see()
+            if self.random.random() < self.loss:
+                self._at(self.random.choice((10, 4_000)), lambda: reconcile.lost(request, self.now_ms))
+            else:
+                self._at(self.random.randint(1, 40), lambda: reconcile.answered(request, answer, self.now_ms))
+
+        self._at(self.random.randint(1, 40), arrive)
+
+    def _tell(self, moving: Moving, ask: Ask) -> None:
+        def arrive() -> None:
+            standing: Standing | None = None
+            leader = self.leaders[ask.partition]
+            if leader.term != ask.term:
+                standing = Standing(leads=False)
+            elif self.random.random() >= self.loss:
+                order_in_words(ask.order)
+                standing = self.site.shards[ask.partition].take(
+                    ask.order, self.now_ms, self.random.choice((0, 300))
+                )
+            if self.random.random() < self.loss:
+                standing = None
+            self._at(self.random.randint(1, 20), lambda: moving.told(ask, standing))
+
+        # Calls of one leader of the controller come in their order; another begins when its lease is over.
+        self._at(10, arrive)
+
+    # What others do.
+
+    def _meddle(self) -> None:
+        if self.calm:
+            return
+        deeds = (
+            self._elect_in_raft,
+            self._elect_in_raft,
+            self._die,
+            self._revive_all,
+            self._lead_anew,
+            self._lead_anew,
+            self._change_goal,
+            self._change_goal,
+            self._cancel,
+            self._reassign,
+            self._balance,
+            self._restart_broker,
+        )
+        self.random.choice(deeds)()
+        self._see()
+        self._at(self.random.choice((50, 300, 1_000, 3_000)), self._meddle)
+
+    def _alive(self) -> list[int]:
+        return [node for node in TIER if node not in self.dead]
+
+    def _elect_in_raft(self) -> None:
+        self._elect(self.random.randrange(COUNT))
+
+    def _elect(self, index: int) -> None:
+        term = self.leaders[index].term + 1
+        self.leaders[index] = RaftLeader(self.random.choice(self._alive()), term, TIER)
+        self.site.change_leader_here(index)
+
+    def _die(self) -> None:
+        if self.dead:
+            return
+        node = self.random.choice(TIER)
+        self.dead[node] = self.now_ms
+        for index, leader in self.leaders.items():
+            if leader.broker_id == node:
+                self._elect(index)
+
+    def _revive_all(self) -> None:
+        for node in list(self.dead):
+            self._revive(node)
+
+    def _revive(self, node: int) -> None:
+        del self.dead[node]
+        if self.random.random() < 0.5:
+            self.kraft.register(node, _dir(node), cordoned=True)
+        else:
+            self.kraft.unfence(node)
+        self._see()
+
+    def _change_goal(self) -> None:
+        self._want(self.random.choice(sorted(NEXT_GOALS[self.goal] - {DETACHED})))
+
+    def _led_outside(self) -> list[int]:
+        return [index for (topic, index), state in self.kraft.partitions.items() if state.leader in BROKERS]
+
+    def _cancel(self) -> None:
+        """Take a reassignment back, as an operator may."""
+        for index in self._led_outside():
+            self.kraft.reassign(ReassignedPartition(TOPIC, index, None))
+
+    def _reassign(self) -> None:
+        """Move a partition that is not here yet: between brokers, or to some nodes of the tier, too."""
+        outside = self._led_outside()
+        if outside:
+            able = (*BROKERS, *TIER) if self.random.random() < 0.3 else BROKERS
+            target = tuple(self.random.sample(able, self.random.randint(1, 3)))
+            self.kraft.reassign(ReassignedPartition(TOPIC, self.random.choice(outside), target))
+
+    def _balance(self) -> None:
+        for key in list(self.kraft.partitions):
+            self.kraft.elect(key, PREFERRED)
+
+    def _restart_broker(self) -> None:
+        broker = self.random.choice(BROKERS)
+        self.kraft.fence(broker)
+        self._at(self.random.choice((50, 2_000)), lambda: self.kraft.unfence(broker))
+
+
+def _dir(broker: int) -> bytes:
+    return broker.to_bytes(16, "big")
+
+
+def run(seed: int) -> World:
+    """Play a seed. Raises AssertionError for what must not be."""
+    world = World(seed)
+    world.run()
+    return world
