@@ -1,28 +1,40 @@
-"""`groupd attach`: stand in front of a Kafka cluster, whose groups the tier then coordinates."""
+"""`groupd attach`: the tier coordinates the groups of the Kafka cluster that it stands in front of."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
-from cluster.cli.common import EXIT_WRONG_SETTING, JsonOption, console, examples, fail, print_json
+from cluster.cli.common import (
+    DATA_DIR_DEFAULT,
+    EXIT_WRONG_SETTING,
+    DataDirOption,
+    JsonOption,
+    console,
+    errors,
+    examples,
+    fail,
+    leave,
+    print_json,
+)
 from cluster.cli.kafka import CommandConfigOption
+from cluster.cli.reach import Reached, reach
+from cluster.cli.replicas import WaitOption
 from cluster.cli.tables import Table
-from cluster.tier_file import TierError
+from cluster.tier_file import TierError, hint
 
 if TYPE_CHECKING:
     from cluster.attaching.facts import Facts
     from cluster.attaching.plan import Plan
+    from cluster.attaching.taking_over import TakeOver
     from cluster.groups.connection import Kafka
 
 EXIT_BLOCKED: Final = 1
 EXIT_NOT_SEEN: Final = EXIT_WRONG_SETTING
-NOT_YET: Final = (
-    "attach cannot move groups yet, in this release it only plans: add --plan, which touches nothing"
-)
+EXIT_INTERRUPTED: Final = 130
 WIDE: Final = 120
 """How wide a terminal has to be for a table of obstacles; on a narrower one they stand below each other."""
 _LISTENER: Final = re.compile(r"([A-Za-z0-9_.-]+)://[^/]*:\d{1,5}")
@@ -30,17 +42,25 @@ _ADDRESS: Final = re.compile(r"\S+:\d{1,5}")
 _COLOURS: Final = {"blocks": "red", "warns": "yellow"}
 
 
+commands = typer.Typer(
+    rich_markup_mode="rich",
+    epilog=examples(
+        "groupd attach --plan --bootstrap kafka:9092 --controllers controller:9093",
+        "groupd attach --plan --bootstrap kafka:9092 --controllers c1:9093,c2:9093 --first-id 2001",
+        "groupd attach --plan --command-config admin.properties --controllers c1:9093 --json",
+        "groupd attach",
+        "groupd attach status",
+    ),
+)
+
+
 def register(app: typer.Typer) -> None:
-    app.command(
-        epilog=examples(
-            "groupd attach --plan --bootstrap kafka:9092 --controllers controller:9093",
-            "groupd attach --plan --bootstrap kafka:9092 --controllers c1:9093,c2:9093 --first-id 2001",
-            "groupd attach --plan --command-config admin.properties --controllers c1:9093 --json",
-        )
-    )(attach)
+    app.add_typer(commands, name="attach")
 
 
+@commands.callback(invoke_without_command=True)
 def attach(
+    context: typer.Context,
     bootstrap: Annotated[
         str | None, typer.Option("--bootstrap", help="Brokers of the cluster.", metavar="HOST:PORT,...")
     ] = None,
@@ -70,18 +90,160 @@ def attach(
             metavar="FILE",
         ),
     ] = None,
+    wait: WaitOption = True,
+    despite_warnings: Annotated[
+        bool, typer.Option("--despite-warnings", help="Begin though there are things to know.")
+    ] = False,
+    data_dir: DataDirOption = DATA_DIR_DEFAULT,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what stands in the way of coordinating a Kafka cluster's groups by this tier, with --plan.
+    """Take over the groups of the Kafka cluster that the tier stands in front of, while they are served.
 
-    Without --plan it does nothing yet. Exit code 0: nothing blocks; 1: something does; 2: the cluster could
-    not be looked at.
+    It moves one offsets partition after the other; members go on with the generation or epoch that they
+    have. The running tier knows its cluster (`groupd up --upstream`), and everything that stands in the way
+    is looked for first. With --plan nothing is changed, and no tier is needed. Exit code 0: it is done, or
+    nothing blocks; 1: something blocks; 2: the cluster could not be looked at.
     """
+    if context.invoked_subcommand is not None:
+        return
+    if plan:
+        _plan(bootstrap, controllers, first_id, nodes, listeners, command_config, controllers_config, as_json)
+    with errors():
+        reached = reach(data_dir)
+        _begin(reached, command_config, controllers_config or command_config, as_json, despite_warnings)
+        _follow(_of(reached), data_dir, wait=wait, as_json=as_json)
+    leave()
+
+
+@commands.command(epilog=examples("groupd attach status", "groupd attach status --json"))
+def status(data_dir: DataDirOption = DATA_DIR_DEFAULT, as_json: JsonOption = False) -> None:
+    """Show how far every offsets partition is."""
+    with errors():
+        state = _of(reach(data_dir)).state()
+    if as_json:
+        print_json(state.plain())
+    else:
+        from cluster.cli.attach_progress import show_state
+
+        show_state(state)
+    leave()
+
+
+@commands.command(epilog=examples("groupd attach pause"))
+def pause(
+    wait: WaitOption = True, data_dir: DataDirOption = DATA_DIR_DEFAULT, as_json: JsonOption = False
+) -> None:
+    """Begin no further partition; what is under way is finished."""
+    from actors.ground.upstream_goal import PAUSED
+
+    _change(PAUSED, data_dir, wait=wait, as_json=as_json)
+
+
+@commands.command(epilog=examples("groupd attach resume"))
+def resume(
+    wait: WaitOption = True, data_dir: DataDirOption = DATA_DIR_DEFAULT, as_json: JsonOption = False
+) -> None:
+    """Go on after a pause or an abort."""
+    from actors.ground.upstream_goal import ATTACHED
+
+    _change(ATTACHED, data_dir, wait=wait, as_json=as_json)
+
+
+@commands.command(epilog=examples("groupd attach abort"))
+def abort(
+    wait: WaitOption = True, data_dir: DataDirOption = DATA_DIR_DEFAULT, as_json: JsonOption = False
+) -> None:
+    """Give back what is under way. Partitions that the tier serves stay with it."""
+    from actors.ground.upstream_goal import ABORTED
+
+    _change(ABORTED, data_dir, wait=wait, as_json=as_json)
+
+
+def _of(reached: Reached) -> TakeOver:
+    from cluster.attaching.taking_over import TakeOver
+
+    return TakeOver(reached.tier, reached.data_dir)
+
+
+def _change(goal: int, data_dir: Path, *, wait: bool, as_json: bool) -> None:
+    from actors.ground.upstream_goal import DETACHED
+
+    with errors():
+        take_over = _of(reach(data_dir))
+        if take_over.state().goal == DETACHED:
+            raise TierError("nothing is taken over: `groupd attach` begins that")
+        take_over.want(goal)
+        _follow(take_over, data_dir, wait=wait, as_json=as_json)
+    leave()
+
+
+def _begin(
+    reached: Reached, config: Path | None, controllers_config: Path | None, as_json: bool, despite: bool
+) -> None:
+    """Begin the take-over, unless something stands in the way. Raises TierError."""
+    from actors.ground.upstream_goal import ATTACHED
+    from cluster.attaching.facts import Wishes
+    from cluster.attaching.plan import plain, planned
+    from cluster.attaching.taking_over import NOT_IN_FRONT, begins
+
+    take_over, upstream = _of(reached), reached.spec.upstream
+    if not begins(take_over.state()):
+        return
+    if upstream is None:
+        raise TierError(NOT_IN_FRONT)
+    brokers, controllers = (
+        ",".join(f"{host}:{port}" for host, port in each) for each in (upstream.brokers, upstream.controllers)
+    )
+    ids = sorted(upstream.broker_id(node.node_id) for node in take_over.nodes())
+    wishes = Wishes(ids[0], ids[-1] - ids[0] + 1, (upstream.listener,))
+    made = planned(_looked(brokers, controllers, config, controllers_config), wishes)
+    if made.is_blocked or (made.obstacles and not despite):
+        if as_json:
+            print_json(plain(made))
+        else:
+            show(made)
+            if not made.is_blocked:
+                typer.echo("Nothing is changed: --despite-warnings begins all the same.")
+        leave(EXIT_BLOCKED)
+    take_over.want(ATTACHED)
+
+
+def _follow(take_over: TakeOver, data_dir: Path, *, wait: bool, as_json: bool) -> None:
+    """Wait until it is done, if that is wanted, and say how far it is."""
+    from cluster.cli.attach_progress import progress
+
+    try:
+        if wait:
+            with progress(silent=as_json) as told:
+                take_over.wait_until_over(told)
+    except KeyboardInterrupt:
+        fail(
+            "this command ends, and the tier goes on: "
+            f"{hint('attach status', data_dir)} shows how far it is, {hint('attach pause', data_dir)} and "
+            f"{hint('attach abort', data_dir)} end that",
+            EXIT_INTERRUPTED,
+        )
+    state = take_over.state()
+    if as_json:
+        print_json(state.plain())
+    else:
+        typer.echo(state.in_words())
+
+
+def _plan(
+    bootstrap: str | None,
+    controllers: str | None,
+    first_id: int,
+    nodes: int,
+    listeners: list[str] | None,
+    command_config: Path | None,
+    controllers_config: Path | None,
+    as_json: bool,
+) -> NoReturn:
+    """Say what stands in the way, and end the command."""
     from cluster.attaching.facts import LISTENERS_DEFAULT, Wishes
     from cluster.attaching.plan import plain, planned
 
-    if not plan:
-        fail(NOT_YET, EXIT_NOT_SEEN)
     try:
         names = tuple(_names(listeners)) if listeners else LISTENERS_DEFAULT
         facts = _looked(bootstrap, controllers, command_config, controllers_config or command_config)

@@ -22,7 +22,6 @@ ASKED = ("--bootstrap", "127.0.0.1:1", "--controllers", "127.0.0.1:1")
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (ASKED, "add --plan, which touches nothing"),
         (("--plan", *ASKED[2:]), "name brokers of the cluster with --bootstrap"),
         (("--plan", *ASKED[:2]), "name its controllers with --controllers"),
         (

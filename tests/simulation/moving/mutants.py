@@ -1,0 +1,228 @@
+"""The moving of partitions with one mistake each, for the world to find.
+
+A mutant is a function that puts its mistake in the place of what it undoes, for as long as its context lasts;
+its docstring states the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+from unittest.mock import patch
+
+from actors.upstream import joining, moving
+from actors.upstream.asks import Asks
+from actors.upstream.efforts import Effort
+from actors.upstream.joining import GIVING_BACK, JOINING, Step
+from actors.upstream.moving import Moving
+from actors.upstream.orders import DROP, FOLLOW, LOOK, SERVE, Standing
+from actors.upstream.sent import Sent
+from tests.simulation.noticing import Mutant
+
+_STEP: Final = joining.step
+
+
+@contextmanager
+def _stepping(mistake: Any) -> Iterator[None]:
+    """Have every step of a partition pass through a mistake."""
+
+    def mistaken(*args: Any, **more: Any) -> Step:
+        found: Step = mistake(_STEP(*args, **more), *args)
+        return found
+
+    with patch.object(moving, "step", mistaken):
+        yield
+
+
+@contextmanager
+def drops_what_the_brokers_count_on() -> Iterator[None]:
+    """What was fetched is kept as long as one of our nodes may be in the ISR."""
+
+    def mistake(step: Step, *_: Any) -> Step:
+        return step._replace(order=DROP) if step.phase == GIVING_BACK else step
+
+    with _stepping(mistake):
+        yield
+
+
+@contextmanager
+def serves_before_it_leads() -> Iterator[None]:
+    """Groups are served when a node of ours leads the partition upstream, not before."""
+
+    def mistake(step: Step, state: Any, *_: Any) -> Step:
+        is_in_sync = bool(set(state.isr) & set(state.adding_replicas))
+        return step._replace(order=SERVE) if step.phase == JOINING and is_in_sync else step
+
+    with _stepping(mistake):
+        yield
+
+
+@contextmanager
+def does_not_serve_what_it_leads() -> Iterator[None]:
+    """A partition that a node of ours leads upstream is served, whatever the goal is."""
+
+    def mistake(step: Step, *_: Any) -> Step:
+        return step._replace(order=LOOK) if step.order == SERVE else step
+
+    with _stepping(mistake):
+        yield
+
+
+@contextmanager
+def leaves_the_reassignment() -> Iterator[None]:
+    """What is given back is no more reassigned to the tier."""
+    with patch.object(joining, "_away", lambda state, tier: None):
+        yield
+
+
+@contextmanager
+def keeps_what_was_fetched() -> Iterator[None]:
+    """What was fetched is removed when the partition is given back."""
+
+    def mistake(step: Step, *_: Any) -> Step:
+        return step._replace(order=LOOK) if step.order == DROP else step
+
+    with _stepping(mistake):
+        yield
+
+
+@contextmanager
+def fetches_nothing() -> Iterator[None]:
+    """Whoever is to be a replica fetches."""
+
+    def mistake(step: Step, *_: Any) -> Step:
+        return step._replace(order=LOOK) if step.order == FOLLOW else step
+
+    with _stepping(mistake):
+        yield
+
+
+@contextmanager
+def begins_all_at_once() -> Iterator[None]:
+    """One partition is begun when the one before it is served."""
+
+    def mistaken(self: Moving, at_once: int = 1) -> None:
+        real(self, 100)
+
+    real = Moving.__init__
+    with patch.object(Moving, "__init__", mistaken):
+        yield
+
+
+@contextmanager
+def begins_while_paused() -> Iterator[None]:
+    """No partition is begun while it is paused."""
+    real = Moving._decided
+
+    def mistaken(self: Moving, seen: Any, live: Any, now_ms: int) -> Any:
+        goal = moving.ATTACHED if seen.goal == 2 else seen.goal
+        return real(self, seen._replace(goal=goal), live, now_ms)
+
+    with patch.object(Moving, "_decided", mistaken):
+        yield
+
+
+@contextmanager
+def goes_on_after_an_abort() -> Iterator[None]:
+    """An abort gives back what is under way."""
+    real = Moving._decided
+
+    def mistaken(self: Moving, seen: Any, live: Any, now_ms: int) -> Any:
+        goal = moving.ATTACHED if seen.goal == moving.ABORTED else seen.goal
+        return real(self, seen._replace(goal=goal), live, now_ms)
+
+    with patch.object(Moving, "_decided", mistaken):
+        yield
+
+
+@contextmanager
+def leaves_nodes_cordoned() -> Iterator[None]:
+    """Kafka 4.4 takes no cordoned nodes: they are uncordoned while partitions move to them."""
+    with patch.object(Moving, "uncordoned", frozenset()):
+        yield
+
+
+@contextmanager
+def leaves_nodes_uncordoned() -> Iterator[None]:
+    """When all is done the nodes are cordoned."""
+    with patch.object(Moving, "uncordoned", frozenset({1001, 1002, 1003})):
+        yield
+
+
+@contextmanager
+def is_detached_at_once() -> Iterator[None]:
+    """It is detached when nothing of it is left here."""
+    clear = property(lambda self: self._seen is not None and self._seen.goal == moving.ABORTED)
+    with patch.object(Moving, "is_clear", clear):
+        yield
+
+
+@contextmanager
+def takes_silence_for_nothing() -> Iterator[None]:
+    """A leader that does not answer has not said that nothing is here."""
+    real = Asks.told
+
+    def mistaken(asks: Asks, ask: Any, standing: Standing | None) -> None:
+        real(asks, ask, standing or Standing())
+
+    with patch.object(Asks, "told", mistaken):
+        yield
+
+
+@contextmanager
+def waits_for_a_lost_answer() -> Iterator[None]:
+    """A lost answer does not hold a partition up for ever."""
+    with patch.object(Sent, "lost", lambda sent, moment: None):
+        yield
+
+
+@contextmanager
+def tries_once() -> Iterator[None]:
+    """What has failed is tried again."""
+
+    def mistaken(effort: Effort, now_ms: int) -> None:
+        effort._due_ms = now_ms + 10**9
+
+    with patch.object(Effort, "failed", mistaken):
+        yield
+
+
+@contextmanager
+def makes_no_topic() -> Iterator[None]:
+    """A cluster that has had no group yet gets its topic."""
+    with patch.object(Moving, "_created_topic", lambda *_: iter(())):
+        yield
+
+
+@contextmanager
+def waits_for_the_dead() -> Iterator[None]:
+    """A reassignment that names a node that is away does not end: it is taken back, and begun without it."""
+    real = joining._joined
+
+    def mistaken(state: Any, target: Any, tier: Any, live: Any) -> Any:
+        return real(state, target, tier, live | tier)
+
+    with patch.object(joining, "_joined", mistaken), patch.object(Effort, "joins", lambda *_: False):
+        yield
+
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    drops_what_the_brokers_count_on,
+    serves_before_it_leads,
+    does_not_serve_what_it_leads,
+    leaves_the_reassignment,
+    keeps_what_was_fetched,
+    fetches_nothing,
+    begins_all_at_once,
+    begins_while_paused,
+    goes_on_after_an_abort,
+    leaves_nodes_cordoned,
+    leaves_nodes_uncordoned,
+    is_detached_at_once,
+    takes_silence_for_nothing,
+    waits_for_a_lost_answer,
+    tries_once,
+    makes_no_topic,
+    waits_for_the_dead,
+)
