@@ -13,7 +13,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack
 
@@ -48,6 +48,9 @@ from actors.protocol.partitioning import awaits_groups
 from actors.replica.entry import RecordType
 from actors.replica.host import ReplicaHost
 from actors.replica.state_source import StateSource
+
+if TYPE_CHECKING:
+    from actors.leader.upstream_orders import UpstreamOrders
 
 log = logging.getLogger("groupd.partition")
 
@@ -129,6 +132,7 @@ class OffsetsPartition(StateSource):
         )
         self._splits = Splits(partition, host, known, own, self._marker_epoch)
         self._plug_ins = PlugInAssignments(spec.groups, own.ask_shard)
+        self._orders: UpstreamOrders | None = None
         self._lag = LagSamples.of(spec.history, host, own.ask_broker, self._history.record)
         takers = (self._transactions, self._plug_ins, self._splits)
         self._takers = {kind: taker.on_event for taker in takers for kind in taker.takes}
@@ -151,6 +155,8 @@ class OffsetsPartition(StateSource):
         self._transactions.close()
         self._splits.close()
         self._plug_ins.close()
+        if self._orders is not None:
+            self._orders.close()
         self._lag.close()
         self._packing.close()
         await self._leadership.resign()
@@ -236,6 +242,16 @@ class OffsetsPartition(StateSource):
     async def drop_moved(self, child: int) -> tuple[int, str | None]:
         """Remove what has moved to a child, as `Splits.drop` does."""
         return await self._splits.drop(child)
+
+    async def upstream(self, packed: bytes) -> bytes:
+        """Take an order about this partition's twin at Kafka, as `UpstreamOrders.take` does."""
+        if self._orders is None:
+            from actors.leader.upstream_orders import UpstreamOrders  # here: few tiers stand before a Kafka
+
+            self._orders = UpstreamOrders(
+                self._partition, self._host, self._own, lambda: self._leadership.serving_term
+            )
+        return self._orders.take(packed)
 
     def _marker_epoch(self) -> int | None:
         """Return the epoch in which this replica has markers written while it leads: its term, above the
