@@ -4,19 +4,14 @@ metadata log that the story writes."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import struct
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from actors.network.wire import frame_of, message_class, parsed
 from actors.topics.batch import read_header
 from actors.upstream.controllers import METADATA_TOPIC, Address
 from actors.upstream.following import METADATA_TOPIC_ID
-from tests.polling import reached
+from tests.upstream.speaking import Speaker
 
 APIS = {
     1: ("fetch", 17, 17),
@@ -30,10 +25,13 @@ FINE, NOT_LEADER = ErrorCode.none, ErrorCode.not_leader_or_follower
 CLUSTER_ID = "scripted"
 
 
-class ScriptedController:
+class ScriptedController(Speaker):
     """A controller; its attributes may be changed at any time."""
 
+    apis = APIS
+
     def __init__(self) -> None:
+        super().__init__()
         self.controller_id = 1
         self.epoch = 1
         self.cluster_id = CLUSTER_ID
@@ -48,54 +46,8 @@ class ScriptedController:
         self.chunk_bytes = 1 << 20
         self.diverging: dict[str, int] | None = None
         """What one Fetch is told about another history; then it is forgotten."""
-        self.is_garbled = False
-        """Whether its answers are too short by a byte."""
-        self.is_frozen = False
-        """Whether it answers nothing any more, and keeps its connections."""
         self.fetches: list[int] = []
         """The offsets that were asked for."""
-        self.address: Address = ("", 0)
-        self._serving: set[asyncio.Task[None]] = set()
-
-    @asynccontextmanager
-    async def listening(self) -> AsyncIterator[ScriptedController]:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.address = server.sockets[0].getsockname()[:2]
-        try:
-            yield self
-        finally:
-            server.close()
-            for task in self._serving:
-                task.cancel()
-            await asyncio.gather(*self._serving, return_exceptions=True)
-
-    def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._serving.add(asyncio.create_task(self._answer_all(reader, writer)))
-
-    async def _answer_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError), contextlib.closing(writer):
-            while True:
-                (size,) = struct.unpack(">i", await reader.readexactly(4))
-                await reached(lambda: not self.is_frozen)
-                answer = await self._answered(await reader.readexactly(size))
-                if self.is_garbled:
-                    answer = struct.pack(">i", len(answer) - 5) + answer[4:-1]
-                writer.write(answer)
-                await writer.drain()
-
-    async def _answered(self, frame: bytes) -> bytes:
-        api_key, version = struct.unpack_from(">hh", frame)
-        api, _, _ = APIS[api_key]
-        correlation_id, asked = parsed(message_class(api, version, "request"), frame)
-        fields = await getattr(self, f"_{api}")(asked)
-        return frame_of(message_class(api, version, "response"), correlation_id, "", fields)
-
-    async def _api_versions(self, asked: Any) -> dict[str, Any]:
-        rows = [
-            {"api_key": key, "min_version": least, "max_version": most}
-            for key, (_, least, most) in APIS.items()
-        ]
-        return {"error_code": FINE, "api_keys": rows}
 
     async def _describe_cluster(self, asked: Any) -> dict[str, Any]:
         host, port = self.leader or self.address

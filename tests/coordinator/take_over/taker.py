@@ -79,6 +79,12 @@ class Taker(TransactionDriver):
     def drop_taken(self) -> TakenResponse:
         return self.inside(DROP_TAKEN, DropTakenRequest())
 
+    def begin_to_drop(self) -> None:
+        """Commit the first step of a removal, and none of the others."""
+        self.send(DROP_TAKEN, DropTakenRequest(), 0)
+        self.replica.run_timers(self.now_ms)
+        self.commit()
+
     def take_over(self, log: KafkaLog) -> None:
         """Take a whole log, and serve its groups."""
         self.take(log.raw())

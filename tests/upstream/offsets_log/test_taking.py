@@ -2,40 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
-
 import pytest
 
-from actors.coordinator.take_over.inside import TakenResponse
 from actors.upstream.offsets_log.errors import LogUnreadable, TakingRefused
-from actors.upstream.offsets_log.taking import take_fetched
-from tests.coordinator.alone import log_of
-from tests.coordinator.take_over.taker import TOPIC_ID, Taker
+from tests.upstream.offsets_log.asked import Asked
 from tests.upstream.offsets_log.logs import KafkaLog, commit, packed
 
 PRODUCER = (7, 0)
-
-
-class Asked:
-    """The shard's leader as the taking sees it; it commits when nothing more is asked."""
-
-    def __init__(self) -> None:
-        self.taker = Taker()
-        self.entries = 0
-
-    async def __call__(self, api_key: int, body: Any) -> TakenResponse:
-        token = self.taker.send(api_key, body, 0)
-        await asyncio.sleep(0)  # the others ask, too
-        before = log_of(self.taker.replica).last_index
-        self.taker.commit()
-        self.entries += log_of(self.taker.replica).last_index - before
-        answer = self.taker.replies[token]
-        assert isinstance(answer, TakenResponse)
-        return answer
-
-    def take(self, fetched: bytes, next_offset: int = 0) -> int:
-        return asyncio.run(take_fetched(fetched, TOPIC_ID, next_offset, self))
 
 
 def a_log() -> KafkaLog:
