@@ -6,6 +6,7 @@ change, so a receiver keeps the newest and drops the rest.
 
 from collections.abc import Mapping
 from copy import copy
+from types import MappingProxyType
 from typing import NamedTuple, Self
 
 from actors.ground.acl import Acl
@@ -96,6 +97,16 @@ class ScramCredential(NamedTuple):
     iterations: int
 
 
+class Upstream(NamedTuple):
+    """The Kafka cluster that the tier stands in front of, as far as actors have to know it beside its topics,
+    configs, users and rights, which are in the image, too (`actors.upstream.tier_image`)."""
+
+    offsets_topic_id: TopicId = NO_TOPIC_ID
+    """The id of `__consumer_offsets` there; NO_TOPIC_ID if there is no such topic yet."""
+    racks: Mapping[int, str | None] = MappingProxyType({})
+    """The racks of the brokers that are no nodes of the tier, by the ids that partitions' leaders have."""
+
+
 class MetadataImage:
     """Everything that Metadata, FindCoordinator and the coordinators need to know, at one version."""
 
@@ -115,6 +126,7 @@ class MetadataImage:
         "topics_by_id",
         "undropped",
         "unmoved",
+        "upstream",
         "upstream_goal",
         "version",
     )
@@ -138,6 +150,7 @@ class MetadataImage:
         unmoved: tuple[int, ...] = (),
         undropped: tuple[int, ...] = (),
         upstream_goal: int = DETACHED,
+        upstream: Upstream | None = None,
     ) -> None:
         self.version = version
         self.cluster_id = cluster_id
@@ -146,9 +159,11 @@ class MetadataImage:
         self.homes: Mapping[int, NodeHome] = homes or {}
         """Node id -> where its actors are, for nodes that were added or changed since the tier began."""
         self.topics = {topic.name: topic for topic in topics}
+        self.upstream = upstream
+        """The Kafka cluster that the tier stands in front of; None: there is none."""
         if offsets_leaders:
             # The offsets partitions are topics too, from the beginning on (W51).
-            self.topics |= _internal_topics(cluster_id, offsets_leaders)
+            self.topics |= _internal_topics(self, offsets_leaders)
         self.topics_by_id = {topic.topic_id: topic for topic in self.topics.values()}
         self.offsets_leaders = offsets_leaders
         """The node id of each offsets partition's leader as the controller last heard, or NO_NODE. The length
@@ -186,7 +201,7 @@ class MetadataImage:
             return self
         image = copy(self)
         image.offsets_leaders = leaders
-        internal = _internal_topics(self.cluster_id, leaders)
+        internal = _internal_topics(self, leaders)
         image.topics = self.topics | internal
         image.topics_by_id = self.topics_by_id | {topic.topic_id: topic for topic in internal.values()}
         return image
@@ -199,9 +214,23 @@ class MetadataImage:
             return None
         return known.partition_leaders[partition]
 
+    def rack_of(self, leader: int) -> str | None:
+        """Return the rack of whoever leads a topic's partition, be it a node or a broker of the cluster
+        upstream; None if it has none, or is not known."""
+        node = self.nodes.get(leader)
+        if node is None:
+            return None if self.upstream is None else self.upstream.racks.get(leader)
+        return node.rack
 
-def _internal_topics(cluster_id: str, leaders: tuple[int, ...]) -> dict[str, TopicImage]:
+
+def _internal_topics(image: MetadataImage, leaders: tuple[int, ...]) -> dict[str, TopicImage]:
+    """Return the internal topics that are the tier's own. Transactional ids are coordinated upstream, if
+    there is a cluster: then its `__transaction_state` is a topic like all others here."""
+    names = INTERNAL_TOPIC_CONFIGS if image.upstream is None else (OFFSETS_TOPIC,)
+    ids = {name: internal_topic_id(image.cluster_id, name) for name in names}
+    if image.upstream is not None and image.upstream.offsets_topic_id != NO_TOPIC_ID:
+        ids[OFFSETS_TOPIC] = image.upstream.offsets_topic_id
     return {
-        name: TopicImage(internal_topic_id(cluster_id, name), name, leaders, configs, internal=True)
-        for name, configs in INTERNAL_TOPIC_CONFIGS.items()
+        name: TopicImage(topic_id, name, leaders, INTERNAL_TOPIC_CONFIGS[name], internal=True)
+        for name, topic_id in ids.items()
     }

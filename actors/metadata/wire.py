@@ -8,7 +8,7 @@ import msgpack
 
 from actors.ground.acl import Acl
 from actors.ground.features import GROUPD_VERSION, Features
-from actors.ground.image import MetadataImage, NodeHome, NodeImage, ScramCredential, TopicImage
+from actors.ground.image import MetadataImage, NodeHome, NodeImage, ScramCredential, TopicImage, Upstream
 from actors.ground.release import LEVEL_MAX, unserved
 from actors.ground.upstream_goal import DETACHED
 
@@ -19,7 +19,7 @@ WITH_HOMES = 5
 """The format of level 2, which brought nodes that were added or changed since the tier began, offsets
 partitions that are split, and a Kafka cluster whose groups are coordinated."""
 READABLE = tuple(range(2, FORMAT + LEVEL_MAX))
-_ABSENT: list[Any] = [{}, (), (), {}, (0, ()), {}, (), (), DETACHED]
+_ABSENT: list[Any] = [{}, (), (), {}, (0, ()), {}, (), (), DETACHED, None]
 """What stands for the fields that an older release does not write."""
 
 
@@ -29,7 +29,7 @@ class Unreadable(ValueError):
 
 def pack_image(image: MetadataImage) -> bytes:
     of_level = FORMAT - 1 + image.features.level(GROUPD_VERSION)
-    has_news = image.homes or image.undropped or image.upstream_goal
+    has_news = image.homes or image.undropped or image.upstream_goal or image.upstream
     fields: tuple[Any, ...] = (
         max(of_level, WITH_HOMES) if has_news else of_level,
         image.version,
@@ -47,10 +47,12 @@ def pack_image(image: MetadataImage) -> bytes:
     )
     if has_news:
         fields = (*fields, image.homes)
-    if image.undropped or image.upstream_goal:
+    if image.undropped or image.upstream_goal or image.upstream:
         fields = (*fields, image.unmoved, image.undropped)
-    if image.upstream_goal:
+    if image.upstream_goal or image.upstream:
         fields = (*fields, image.upstream_goal)
+    if image.upstream is not None:
+        fields = (*fields, (image.upstream.offsets_topic_id, dict(image.upstream.racks)))
     return cast(bytes, msgpack.packb(fields))
 
 
@@ -64,7 +66,8 @@ def unpack_image(packed: bytes) -> MetadataImage:
             raise Unreadable(f"image of format version {format_version}; this release reads {READABLE}")
         version, cluster_id, controller_node_id, nodes, topics, offsets_leaders, controllers, *later = fields
         later += _ABSENT[len(later) :]
-        group_configs, acls, credentials, broker_configs, features, homes, unmoved, undropped, goal = later
+        group_configs, acls, credentials, broker_configs, features, homes, *newest = later
+        unmoved, undropped, goal, upstream = newest
         return MetadataImage(
             version=version,
             cluster_id=cluster_id,
@@ -82,6 +85,7 @@ def unpack_image(packed: bytes) -> MetadataImage:
             unmoved=unmoved,
             undropped=undropped,
             upstream_goal=goal,
+            upstream=None if upstream is None else Upstream(*upstream),
         )
     except Unreadable:
         raise

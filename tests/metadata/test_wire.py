@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.ground.features import GROUPD_VERSION, UPGRADE
-from actors.ground.image import DRAINING, MetadataImage
+from actors.ground.image import DRAINING, MetadataImage, TopicImage, Upstream
 from actors.ground.spec import copies
 from actors.ground.upstream_goal import ATTACHED, DETACHED
 from actors.metadata.commands import (
@@ -120,7 +120,17 @@ def test_an_image_comes_back_equal() -> None:
     host.submit(UpdateFeatures((FeatureUpdate(GROUPD_VERSION, 2, UPGRADE),), served=served))
     host.submit(AddNode(9, "host9", 9_099, "rack-b", 9_199, "host9:9900"))
     host.submit(SetNodeDuty(1, DRAINING))
-    image = host.shard.image()
+    assert_comes_back(host.shard.image())
+
+
+def test_an_image_in_front_of_a_cluster_comes_back_equal() -> None:
+    topics = (TopicImage(b"t" * 16, "a", (-4, 2)),)
+    upstream = Upstream(b"o" * 16, {-4: "rack-a", 7: None})
+    assert_comes_back(MetadataImage(version=9, topics=topics, offsets_leaders=(1, 2), upstream=upstream))
+    assert_comes_back(MetadataImage(upstream_goal=ATTACHED, offsets_leaders=(1,), upstream=Upstream()))
+
+
+def assert_comes_back(image: MetadataImage) -> None:
     back = unpack_image(pack_image(image))
     for field in MetadataImage.__slots__:
         assert getattr(back, field) == getattr(image, field), field

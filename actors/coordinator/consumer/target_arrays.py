@@ -173,6 +173,5 @@ def _subject(decision: Decision) -> MemberSpec:
 
 
 def partition_racks(image: MetadataImage, topic_id: bytes) -> list[str | None]:
-    """The rack of each partition of a topic, which is that of the node that leads it."""
-    racks = {node_id: node.rack for node_id, node in image.nodes.items()}
-    return [racks.get(leader) for leader in image.topics_by_id[topic_id].partition_leaders]
+    """The rack of each partition of a topic, which is that of whoever leads it."""
+    return [image.rack_of(leader) for leader in image.topics_by_id[topic_id].partition_leaders]
