@@ -74,6 +74,8 @@ class Node(NamedTuple):
     """The settings of brokers that the tier was started with."""
     groups: GroupSettings
     configs: BrokerConfigs
+    broker_id: int = NO_NODE
+    """The id by which clients know the node."""
 
     def changed(self, name: str) -> list[ConfigSynonym]:
         """Return what was set of a setting at run time, the value in force first."""
@@ -148,7 +150,8 @@ def _beneath_group(definition: GroupConfigDefinition, node: Node) -> Iterable[Co
 
 def broker_configs(node: Node) -> list[ConfigEntry]:
     """Return the settings of a node under Kafka's names, those that can change at run time and the others."""
-    listed = [_entry(node, "node.id", (node.node_id, None)), _entry(node, "broker.id", (node.node_id, -1))]
+    ids = (("node.id", None), ("broker.id", -1))
+    listed = [_entry(node, name, (node.broker_id, default)) for name, default in ids]
     for settings in (node.broker, node.groups):
         listed += [
             _entry(node, _dotted(name), (value, settings._field_defaults[name]))

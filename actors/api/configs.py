@@ -89,10 +89,10 @@ def _listed_of_topic(context: BrokerContext, name: str) -> Sequence[ConfigEntry]
 def _listed_of_broker(context: BrokerContext, name: str) -> Sequence[ConfigEntry]:
     if name == "":
         return changed_broker_configs(context.image.broker_configs)
-    if name != str(context.node_id):
+    if name != str(context.broker_id):
         raise GroupError(
             ErrorCode.invalid_request,
-            f"Unexpected broker id, expected {context.node_id} or empty string, but received {name}",
+            f"Unexpected broker id, expected {context.broker_id} or empty string, but received {name}",
         )
     return broker_configs(context.node)
 

@@ -110,8 +110,11 @@ class BrokerContext:
         controller: ControllerClient,
         logs: TopicLogs,
         clock_ms: Callable[[], int],
+        broker_id: int | None = None,
     ) -> None:
         self.node_id = node_id
+        self.broker_id = node_id if broker_id is None else broker_id
+        """The id by which clients know the node."""
         self.started = Started(settings, group_settings or GroupSettings())
         self.settings = self.started.broker
         """The settings that are in force on this node now (W43), as `group_settings` are."""
@@ -137,7 +140,8 @@ class BrokerContext:
     @property
     def node(self) -> Node:
         """Return this node's settings, and what was changed of them."""
-        return Node(self.node_id, self.started.broker, self.started.groups, self.image.broker_configs)
+        configs = self.image.broker_configs
+        return Node(self.node_id, self.started.broker, self.started.groups, configs, self.broker_id)
 
     def set_image(self, image: MetadataImage) -> None:
         """Take a newer image; logs of partitions that are led elsewhere or nowhere are dropped."""

@@ -8,8 +8,8 @@ listed or named.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, partial
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -163,6 +163,10 @@ def partition_fields(partition: int, leader: int, led: bool) -> dict[str, Any]:
     }
 
 
+Place = dict[str, Any]
+"""What FindCoordinator answers for one key, as the fields of its entry."""
+
+
 def find_coordinator_answer(
     image: MetadataImage, overlay: Mapping[int, int], version: int, entity: Any
 ) -> Any:
@@ -170,41 +174,60 @@ def find_coordinator_answer(
 
     `overlay` has leaders of offsets partitions (node ids) as far as they are known better than by `image`.
     """
-    key_type = entity.key_type if version >= 1 else GROUP
+    return coordinators_answer(version, entity, partial(_coordinator, image, overlay))
+
+
+def coordinators_answer(version: int, entity: Any, place_of: Callable[[int, str], Place]) -> Any:
+    """Return the answer to FindCoordinator, with what `place_of` says of each key and its type."""
+    key_type = coordinator_type(version, entity)
     response_class = codec.response_class(FIND_COORDINATOR, version)
     if version < 4:
-        return codec.build(response_class, **_coordinator(image, overlay, key_type, entity.key))
+        return codec.build(response_class, **place_of(key_type, entity.key))
     coordinator_class = codec.nested(FIND_COORDINATOR, version, "Coordinator")
     return codec.build(
         response_class,
         coordinators=tuple(
-            codec.build(coordinator_class, key=key, **_coordinator(image, overlay, key_type, key))
+            codec.build(coordinator_class, key=key, **place_of(key_type, key))
             for key in entity.coordinator_keys
         ),
     )
 
 
-def _coordinator(image: MetadataImage, overlay: Mapping[int, int], key_type: int, key: str) -> dict[str, Any]:
+def coordinator_type(version: int, entity: Any) -> int:
+    """Return what kind of coordinators FindCoordinator asks for."""
+    return int(entity.key_type) if version >= 1 else GROUP
+
+
+def _coordinator(image: MetadataImage, overlay: Mapping[int, int], key_type: int, key: str) -> Place:
     if key_type not in (GROUP, TRANSACTION):
-        return _no_coordinator(
+        return no_coordinator(
             ErrorCode.invalid_request, f"Coordinators of type {key_type} are not supported."
         )
     if not image.offsets_leaders:
-        return _no_coordinator(ErrorCode.coordinator_not_available, "The coordinator is not available.")
+        return no_coordinator()
     partition = partitioning_of(image).partition_of(key)
     node = image.nodes.get(overlay.get(partition, image.offsets_leaders[partition]))
     if node is None or not node.alive:
-        return _no_coordinator(ErrorCode.coordinator_not_available, "The coordinator is not available.")
+        return no_coordinator()
+    return coordinator_at(node.node_id, node.host, node.port)
+
+
+def coordinator_at(broker_id: int, host: str, port: int) -> Place:
+    """Return what is told of a coordinator that is known."""
     return {
         "error_code": ErrorCode.none,
         "error_message": None,
-        "node_id": node.node_id,
-        "host": node.host,
-        "port": node.port,
+        "node_id": broker_id,
+        "host": host,
+        "port": port,
     }
 
 
-def _no_coordinator(error_code: ErrorCode, message: str) -> dict[str, Any]:
+def no_coordinator(
+    error_code: ErrorCode = ErrorCode.coordinator_not_available,
+    message: str = "The coordinator is not available.",
+) -> Place:
+    """Return what is told of a coordinator that is not known."""
     return {
         "error_code": error_code,
         "error_message": message,

@@ -15,8 +15,11 @@ def current_leader(
     context: BrokerContext, api_key: int, version: int, partition: tuple[str | None, int]
 ) -> dict[str, Any]:
     """Return the field of an answer's partition that names the partition's leader; none if there is no
-    leader."""
+    leader. In front of a Kafka cluster nobody is named: who leads there, and in which epoch, its brokers
+    tell."""
     name, index = partition
+    if context.image.upstream is not None:
+        return {}
     leader_id = None if name is None else context.image.leader_of(name, index)
     if leader_id is None or leader_id < 0:
         return {}

@@ -42,6 +42,19 @@ class Place(NamedTuple):
     node_id: int
 
 
+class Offer(NamedTuple):
+    """What a node tells that is one of a Kafka cluster's brokers, instead of the tier's own table."""
+
+    rows: tuple[tuple[int, int, int], ...]
+    """Key, lowest and highest version of each API."""
+    supported: tuple[tuple[str, int, int], ...]
+    """Name, lowest and highest level of each feature."""
+    finalized: tuple[tuple[str, int], ...]
+    """The features above level 0, with the levels in force."""
+    epoch: int
+    """A number that rises when levels change."""
+
+
 class Told(NamedTuple):
     """What clients are told beside the table of APIs."""
 
@@ -49,6 +62,8 @@ class Told(NamedTuple):
     """The levels in force."""
     own_to_all: bool = False
     """Whether every client is told of requests of our own, and not only those that know them."""
+    offer: Offer | None = None
+    """What stands in the place of the tier's own table and features; None: nothing does."""
 
 
 NOTHING_ELSE: Final = Told()
@@ -56,43 +71,48 @@ NOWHERE: Final = (None, -1)
 """What a client says that does not know yet whom it reaches."""
 
 
+def _own_rows(keys: tuple[int, ...]) -> tuple[tuple[int, int, int], ...]:
+    return tuple((key, APIS[key].first_told, APIS[key].max_version) for key in keys)
+
+
 @lru_cache(maxsize=BODIES_KEPT)
-def _body(api_version: int, error_code: ErrorCode, keys: tuple[int, ...], levels: Features) -> bytes:
+def own_offer(levels: Features) -> Offer:
+    """Return what a node of a tier of its own tells: what it can serve, and the levels in force (W44). By
+    group.version clients know that they may use the consumer protocol (A25)."""
+    supported = tuple((each.name, each.low, each.high) for each in FEATURES.values() if each.told)
+    return Offer(_own_rows(_ANNOUNCED), supported, tuple(levels.finalized()), levels.epoch)
+
+
+@lru_cache(maxsize=BODIES_KEPT)
+def _body(api_version: int, error_code: ErrorCode, offer: Offer) -> bytes:
     cls = response_class(api_keys.API_VERSIONS, api_version)
     row = nested(api_keys.API_VERSIONS, api_version, "ApiVersion")
     rows = tuple(
-        build(
-            row,
-            api_key=api_key,
-            min_version=APIS[api_key].first_told,
-            max_version=APIS[api_key].max_version,
-        )
-        for api_key in keys
+        build(row, api_key=api_key, min_version=low, max_version=high) for api_key, low, high in offer.rows
     )
-    features = _features(api_version, levels) if error_code is ErrorCode.none else {}
+    features = _features(api_version, offer) if error_code is ErrorCode.none else {}
     pieces: list[bytes] = []
     entity_writer(cls)(pieces.append, build(cls, error_code=error_code, api_keys=rows, **features))
     return b"".join(pieces)
 
 
-def _features(api_version: int, levels: Features) -> dict[str, Any]:
-    """Return the features that the tier tells: what it can serve, and the levels in force (W44). By
-    group.version clients know that they may use the consumer protocol (A25). Version 3 cannot say that level
-    0 is supported: such features Kafka leaves out there."""
+def _features(api_version: int, offer: Offer) -> dict[str, Any]:
+    """Return the features that are told. Version 3 cannot say that level 0 is supported: such features Kafka
+    leaves out there."""
     if api_version < FEATURES_SINCE:
         return {}
     supported = nested(api_keys.API_VERSIONS, api_version, "SupportedFeatureKey")
     finalized = nested(api_keys.API_VERSIONS, api_version, "FinalizedFeatureKey")
     return {
         "supported_features": tuple(
-            supported(name=each.name, min_version=each.low, max_version=each.high)
-            for each in FEATURES.values()
-            if each.told and (each.low > 0 or api_version > FEATURES_SINCE)
+            supported(name=name, min_version=low, max_version=high)
+            for name, low, high in offer.supported
+            if low > 0 or api_version > FEATURES_SINCE
         ),
-        "finalized_features_epoch": levels.epoch,
+        "finalized_features_epoch": offer.epoch,
         "finalized_features": tuple(
             finalized(name=name, min_version_level=level, max_version_level=level)
-            for name, level in levels.finalized()
+            for name, level in offer.finalized
         ),
     }
 
@@ -135,17 +155,19 @@ def api_versions_answer(
     REBOOTSTRAP_REQUIRED for a client that has not reached `place`; None: it is not compared. Raises
     MalformedRequest.
     """
-    api_version, error_code, keys = header.api_version, ErrorCode.none, _ANNOUNCED
-    features, own_too = told
+    api_version, error_code = header.api_version, ErrorCode.none
+    offer, own_too = told.offer or own_offer(told.features), told.own_to_all
+    rows = offer.rows
     if not is_supported(api_keys.API_VERSIONS, api_version):
         # As in Kafka, the refusal names the versions of this API alone.
-        api_version, error_code, keys = 0, ErrorCode.unsupported_version, (api_keys.API_VERSIONS,)
+        api_version, error_code = 0, ErrorCode.unsupported_version
+        rows = _own_rows((api_keys.API_VERSIONS,))
     elif is_flexible(api_keys.API_VERSIONS, api_version):
         entity = decode_entity(header, frame, body_offset)
         error_code = _refusal(entity, place)
         own_too = own_too or entity.client_software_name.startswith(KNOWS_OWN)
-        keys = () if error_code else keys
+        rows = () if error_code else rows
     if own_too and not error_code:
-        keys += _OWN
-    body = _body(api_version, error_code, keys, features)
+        rows += _own_rows(_OWN)
+    body = _body(api_version, error_code, offer._replace(rows=rows))
     return _HEAD.pack(4 + len(body), header.correlation_id) + body

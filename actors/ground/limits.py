@@ -170,3 +170,12 @@ METADATA_BATCH_BYTES_MAX = 64 * MIB
 """The largest batch of an upstream cluster's metadata log, eight times what Kafka's controllers write."""
 METADATA_SNAPSHOT_CHUNK_BYTES = MIB // 4
 """How much of a snapshot of that log is asked for at once."""
+
+FORWARDING_CONNECTIONS_MAX = 16
+"""How many connections a node has to the brokers of an upstream cluster for requests that it passes on."""
+FORWARDED_MAX = 1_000
+"""How many such requests may wait for a connection, or for their answer."""
+FORWARDED_BYTES_MAX = 128 * MIB
+"""How large all of them may be together."""
+
+assert FRAME_BYTES_MAX < FORWARDED_BYTES_MAX, "the largest request must fit"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from actors.api.in_place import View, answer_in_place
 from actors.catalog.headers import parse_header
+from actors.catalog.in_front import LEADER_APIS, api_key_of
 from actors.catalog.screening import screen_entity
 from actors.catalog.table import COORDINATOR_APIS
 from actors.coordinator.offsets.together import is_one_block
@@ -99,6 +100,8 @@ class ClientService:
         host.replica.watcher = self.held
         self._feeds = {topic: OffsetsFeed(host.replica) for topic in INTERNAL_TOPICS}
         self._kernels = WarmKernels(host.replica, known)
+        self._is_in_front = spec.upstream is not None
+        """Whether the node is one of a Kafka cluster's brokers."""
         self.lane: Lane | None = None
         """What repeats answers of heartbeats, once that has paid."""
         self._linger_ms = spec.groups.group_heartbeat_lane_linger_ms
@@ -198,6 +201,8 @@ class ClientService:
                     self._server.channels.answered(connection, frame)
                     self._host.wake()  # to commit what was decided, and to send what follows
                     return b""
+                if self._is_in_front and api_key_of(frame) not in LEADER_APIS:
+                    return self._relay(connection, frame)  # only the broker knows the cluster upstream
                 header, body_offset = parse_header(frame)
                 if self._known.sasl.is_wanted:
                     kept = self._known.sasl.on_request(connection, header, frame, body_offset)

@@ -144,6 +144,11 @@ class Wire:
         assert correlation_id == self._correlation_id, "answers must come in order"
         return answer
 
+    @property
+    def is_closed(self) -> bool:
+        """Return whether the other end has closed the connection, and all that it sent is read."""
+        return self._reader.at_eof()
+
     async def send_raw(self, data: bytes) -> None:
         self._writer.write(data)
         await self._writer.drain()

@@ -15,28 +15,24 @@ from functools import partial
 from socket import socket
 from typing import Any
 
-from kio.schema.errors import ErrorCode
-
 from actors import runtime
-from actors.api import groups as spanning
 from actors.api.broker_apis import BrokerApis
 from actors.api.context import BrokerContext
-from actors.api.gather import gathered, parted
 from actors.api.in_place import View, answer_in_place
 from actors.api.transaction_relay import PEERS, TransactionRelay, Ways
 from actors.catalog import codec
 from actors.catalog.headers import first_group, parse_header
-from actors.catalog.screening import screen_body, screen_entity
-from actors.catalog.table import COORDINATOR_APIS, MEMBER_APIS, coordinated
+from actors.catalog.screening import screen_entity
+from actors.catalog.table import COORDINATOR_APIS, MEMBER_APIS
 from actors.ground.actor import Actor
 from actors.ground.clock import steady_clock_ms
 from actors.ground.features import GROUPD_VERSION
 from actors.ground.identity import TIER, ClientIdentity
-from actors.ground.image import NO_NODE
+from actors.ground.image import NO_NODE, MetadataImage
 from actors.ground.nodes import node_address
 from actors.ground.release import check_level, told
 from actors.ground.spec import TierSpec, broker_name, replica_of_slot
-from actors.metadata.wire import unpack_image
+from actors.metadata.wire import pack_image, unpack_image
 from actors.metrics.numbers import Row
 from actors.network.connection import LATER, Connection
 from actors.network.early import Again, Decision, EarlyConnection, HandOver, Keep
@@ -50,12 +46,20 @@ from actors.network.table import ConnectionTable
 from actors.node.controller_client import RayControllerClient
 from actors.node.elections import Elections
 from actors.node.fallen_leaders import FallenLeaders
+from actors.node.group_relay import GroupRelay
 from actors.node.internal_topics import InternalTopics, Place
 from actors.node.leaderless import Leaderless
 from actors.node.log_ends import LogEnds
 from actors.node.metrics import NodeMetrics
 from actors.node.questions import Questions
-from actors.protocol.api_keys import API_VERSIONS, INIT_PRODUCER_ID, LIST_OFFSETS, WRITE_TXN_MARKERS
+from actors.node.upstream import NOT_HERE, UpstreamNode
+from actors.protocol.api_keys import (
+    API_VERSIONS,
+    FIND_COORDINATOR,
+    INIT_PRODUCER_ID,
+    LIST_OFFSETS,
+    WRITE_TXN_MARKERS,
+)
 from actors.protocol.errors import HangUp, MalformedRequest, UnsupportedRequest
 from actors.protocol.header import Header
 from actors.protocol.partitioning import Partitioning, partitioning_now, partitioning_of
@@ -67,9 +71,6 @@ from actors.topics.logs import TopicLogs
 log = logging.getLogger("groupd.broker")
 
 FIRST_IMAGE_TIMEOUT_S = 30.0
-RELAY_TIMEOUT_S = 1_900.0
-"""How long, in seconds, a leader's answer to a relayed request is waited for: longer than any join may be
-parked (group.max.session.timeout.ms is 30 minutes by default)."""
 
 
 class Broker(Actor):
@@ -96,12 +97,15 @@ class Broker(Actor):
         self._leaders: dict[int, tuple[int, int]] = {}
         """Offsets partition -> (term, node id of its leader), as the freshest news say."""
         self._partitioning = partitioning_now(spec)
+        self._upstream = UpstreamNode(spec, self._node, self._show) if spec.upstream is not None else None
+        """The node's place in the Kafka cluster that the tier stands in front of; None: there is none."""
         self._controller = new_controller(spec)
         self._logs = TopicLogs(spec.broker, f"{spec.data_dir}/node-{node_id}/topics")
         clock = clock_ms or steady_clock_ms()
         self._apis = BrokerApis(
             BrokerContext(
                 node_id=node_id,
+                broker_id=node_id if self._upstream is None else self._upstream.broker_id,
                 settings=spec.broker,
                 group_settings=spec.groups,
                 controller=self._controller,
@@ -130,6 +134,7 @@ class Broker(Actor):
         ways = Ways(node_id, self._hub, self, self._peers)
         self._transactions = TransactionRelay(ways, self._apis.write_markers)
         self._fallen = FallenLeaders(ways)
+        self._groups = GroupRelay(ways, self._fallen, self._gate)
         self._leaderless = Leaderless(asyncio.get_running_loop(), lambda: self._partitioning)
         self._log_ends = LogEnds(node_id, self._peers, self._apis.handle)
         self._apis.verify_with(self._transactions.add_partitions)
@@ -141,9 +146,13 @@ class Broker(Actor):
     async def _open(self) -> None:
         raise_file_limit()
         self._hub.start()
+        if self._upstream is not None:
+            await self._upstream.open()
         await self._first_image()
         await self._metrics.start()
         await self._listener.start()
+        if self._upstream is not None:
+            self._upstream.listens()
         if runtime.machines() is None:
             self._spawn(self._questions.keep_known())
 
@@ -156,11 +165,13 @@ class Broker(Actor):
                 await self.on_image(payload)
             elif asyncio.get_running_loop().time() > deadline:
                 raise TimeoutError(f"no controller gave a metadata image in {FIRST_IMAGE_TIMEOUT_S:.0f} s")
-            else:
+            if not self._apis.image.nodes:
                 await asyncio.sleep(0.05)
 
     async def stop(self) -> None:
         """Close the port, then every connection."""
+        if self._upstream is not None:
+            await self._upstream.close()
         self._listener.close()
         self._metrics.close()
         self._table.close()
@@ -187,6 +198,7 @@ class Broker(Actor):
             "leaders": {p: node for p, (_, node) in self._leaders.items()},
             "metrics_port": self._metrics.port,
             "problem": self._problem,
+            "upstream": None if self._upstream is None else self._upstream.status(),
             **told(),
         }
 
@@ -197,26 +209,37 @@ class Broker(Actor):
     # News from the tier.
 
     async def image_version(self) -> int:
-        return self._apis.image.version
+        return self._apis.image.version if self._upstream is None else self._upstream.own_version
 
     async def on_image(self, payload: bytes) -> int:
-        """Take a metadata image from the controller, and pass it on to this node's replicas at once. Raises
-        ReleaseTooOld: a node that cannot serve the tier's level does not open its port."""
+        """Take a metadata image from the controller, and pass it on to this node's replicas at once, or soon
+        with what the cluster upstream says. Return the version that is known. Raises ReleaseTooOld: a node
+        that cannot serve the tier's level does not open its port."""
         image = unpack_image(payload)
         check_level(image.features, "the tier")
-        if image.version >= self._apis.image.version:
-            self._apis.set_image(image)
-            self._partitioning = partitioning_of(image)
-            self._quota.take(ConnectionLimits.of(self._apis.settings))
-            self._sasl.take(image)
-            self._gate.take(image)
-            self._hub.learn_level(image.features.level(GROUPD_VERSION))
-            self._hub.push("image", payload)
-            for partition_, node_id in enumerate(image.offsets_leaders):
-                if partition_ not in self._leaders and node_id >= 0:
-                    self._leaders[partition_] = (-1, node_id)
-            self._apis.offsets_leaders = {p: node for p, (_, node) in self._leaders.items()}
-        return self._apis.image.version
+        if image.version >= await self.image_version():
+            if self._upstream is None:
+                self._take(image, payload)
+            else:
+                self._upstream.take(image)
+        return await self.image_version()
+
+    def _show(self, image: MetadataImage) -> None:
+        """Take an image with what the cluster upstream says."""
+        self._take(image, pack_image(image))
+
+    def _take(self, image: MetadataImage, payload: bytes) -> None:
+        self._apis.set_image(image)
+        self._partitioning = partitioning_of(image)
+        self._quota.take(ConnectionLimits.of(self._apis.settings))
+        self._sasl.take(image)
+        self._gate.take(image)
+        self._hub.learn_level(image.features.level(GROUPD_VERSION))
+        self._hub.push("image", payload)
+        for partition_, node_id in enumerate(image.offsets_leaders):
+            if partition_ not in self._leaders and node_id >= 0:
+                self._leaders[partition_] = (-1, node_id)
+        self._apis.offsets_leaders = {p: node for p, (_, node) in self._leaders.items()}
 
     async def begin_logs_at(self, offsets: list[tuple[bytes, int, int]]) -> None:
         """Begin the logs of restored topics at these offsets: (topic id, partition, offset). The topics are
@@ -294,6 +317,10 @@ class Broker(Actor):
         try:
             if not early.identity.principal:
                 return self._sasl.on_stranger(early, frame, self)
+            if self._upstream is not None:
+                decided = self._upstream.decide(early, frame, self)
+                if decided is not None:
+                    return decided
             header, body_offset = parse_header(frame)
             if header.api_key == API_VERSIONS:
                 software = codec.client_software(header, frame, body_offset)
@@ -315,14 +342,14 @@ class Broker(Actor):
         except (MalformedRequest, UnsupportedRequest) as error:
             early.close(str(error))
             return b""
-        partitions = set(self._split(header, body))
+        partitions = set(self._groups.split(header, body))
         if len(partitions) != 1:
             return Keep(self)
         slot = self.slot_of(*partitions)
         if slot is None:
             if self._fallen.waits_for(header, partitions):
                 return Keep(self)
-            return self._refused(early.identity, header, body)
+            return self._groups.refused(early.identity, header, body)
         return HandOver(partial(self._hub.hand_over, slot), self)
 
     def on_hand_back(self, client: socket, identity: ClientIdentity, buffered: bytes) -> None:
@@ -368,6 +395,9 @@ class Broker(Actor):
 
     async def serve(self, identity: ClientIdentity, frame: bytes) -> bytes | None:
         """Return the answer frame of any request; b"" if it has none; None to close the connection."""
+        if self._upstream is not None and (told := await self._upstream.serve(frame)) is not NOT_HERE:
+            answer: bytes | None = told
+            return answer
         header, body_offset = parse_header(frame)
         if is_signed(self._peer_secret, header, frame, body_offset):
             identity = TIER
@@ -377,11 +407,13 @@ class Broker(Actor):
         in_place = self._answer_in_place(identity, header, frame, body_offset)
         if in_place is not None:
             return in_place
+        if self._upstream is not None and header.api_key == FIND_COORDINATOR:
+            return await self._upstream.find_coordinator(frame)
         if header.api_key in COORDINATOR_APIS:
-            return await self._serve_group(header, frame, body_offset, identity)
+            return await self._groups.serve(header, frame, body_offset, identity)
         entity = codec.decode_entity(header, frame, body_offset)
         if header.api_key == INIT_PRODUCER_ID and entity.transactional_id is not None:
-            return await self._serve_group(header, frame, body_offset, identity)
+            return await self._groups.serve(header, frame, body_offset, identity)
         try:
             answer = await self._served(header, *screen_entity(self._gate, identity, header, entity))
         except HangUp:
@@ -405,67 +437,18 @@ class Broker(Actor):
     def _answer_in_place(
         self, identity: ClientIdentity, header: Header, frame: bytes, body_offset: int
     ) -> bytes | None:
-        apis = self._apis
-        answered = answer_in_place(
-            View(
-                apis.image,
-                apis.offsets_leaders,
-                self._node.node_id,
-                apis.settings.group_own_apis_advertised,
-            ),
-            partial(screen_entity, self._gate, identity),
-            header,
-            frame,
-            body_offset,
-        )
+        apis, screen = self._apis, partial(screen_entity, self._gate, identity)
+        own_to_all = apis.settings.group_own_apis_advertised
+        if self._upstream is not None:
+            answered = self._upstream.answer_in_place(
+                apis.offsets_leaders, own_to_all, screen, (header, frame, body_offset)
+            )
+        else:
+            view = View(apis.image, apis.offsets_leaders, self._node.node_id, own_to_all)
+            answered = answer_in_place(view, screen, header, frame, body_offset)
         if answered is not None:
             self._metrics.requests.count(header.api_key, None)
         return answered
-
-    async def _serve_group(
-        self, header: Header, frame: bytes, body_offset: int, identity: ClientIdentity
-    ) -> bytes | None:
-        body = codec.decode(header, frame, body_offset)
-        parts = self._split(header, body)
-        local = {p: slot for p in parts if (slot := self.slot_of(p)) is not None}
-        if not local and self._fallen.waits_for(header, set(parts)):
-            [partition_] = parts
-            return await self._fallen.fetch(
-                partition_, identity, header, frame, elsewhere=not self._gate.checks
-            )
-        if not local:
-            return self._refused(identity, header, body)
-        frames = dict.fromkeys(parts, frame)
-        if len(parts) > 1 and coordinated(header.api_key).batch is not None:
-            frames = parted(header, frame, body_offset, self._partitioning.partition_of)
-        answers = await asyncio.gather(
-            *(self._hub.relay(slot, identity, frames[p], RELAY_TIMEOUT_S) for p, slot in local.items())
-        )
-        answered = {p: answer for p, answer in zip(local, answers, strict=True) if answer is not None}
-        if not answered:
-            return None
-        if len(parts) == 1:
-            return next(iter(answered.values()))
-        given = [answered.get(p) or self._refused(identity, header, part) for p, part in parts.items()]
-        return gathered(header, body, given)
-
-    def _refused(self, identity: ClientIdentity, header: Header, body: Any) -> bytes:
-        """Return the answer that no replica of this node leads any of the groups asked for (W17; W9 for
-        lists). Groups that the client may not ask for are refused for that reason (W10)."""
-        allowed, finish = screen_body(self._gate, identity, header, body)
-        answer = None
-        if allowed is not None:
-            code = ErrorCode.not_coordinator
-            refused = spanning.refused_part(header.api_key, allowed, code, header.api_version)
-            answer = spanning.merge(header.api_key, [refused], allowed)
-        if finish is not None:
-            answer = finish(answer)
-        return codec.encode(header.api_key, header.api_version, header.correlation_id, answer)
-
-    def _split(self, header: Header, body: Any) -> dict[int, Any]:
-        """Return the part of a request for each offsets partition that it is for."""
-        spread = self._partitioning
-        return spanning.split(header.api_key, body, spread.partition_of, spread.total)
 
     def _address_of(self, node_id: int) -> tuple[str, int]:
         return node_address(self._spec, self._apis.image, node_id)

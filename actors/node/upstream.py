@@ -1,0 +1,375 @@
+"""A node's place in the Kafka cluster that its tier stands in front of: it follows the cluster's metadata, is
+registered as a broker, and answers what a broker is asked, or has another broker answer it.
+
+Nobody but this object looks at the cluster for the node. The tier's image goes through it: what replicas get
+has the cluster's topics, configs, users and rights in it (`actors.upstream.tier_image`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from actors.api import in_front
+from actors.api.in_front import FrontView
+from actors.api.in_place import Screen
+from actors.catalog import codec
+from actors.catalog.api_versions import Offer
+from actors.catalog.headers import parse_header
+from actors.catalog.in_front import REPEATABLE, api_key_of, is_passed_on, offer
+from actors.ground.image import MetadataImage
+from actors.ground.spec import NodeSpec, TierSpec, UpstreamSpec
+from actors.ground.tasks import Tasks
+from actors.ground.upstream_goal import DETACHED
+from actors.network.connection import Service
+from actors.network.early import Again, Decision, EarlyConnection, Keep
+from actors.protocol.api_keys import DESCRIBE_CONFIGS, FETCH, LIST_TRANSACTIONS, METADATA
+from actors.protocol.header import Header
+from actors.upstream.connecting import connector
+from actors.upstream.controller_link import ControllerLink
+from actors.upstream.controllers import Address, Connect
+from actors.upstream.following import Follower
+from actors.upstream.forwarding import Forwarding, Offered, Unreachable
+from actors.upstream.identity import IdentityRefused
+from actors.upstream.image import ClusterImage, Endpoint
+from actors.upstream.node import NodeInvalid, TierNode
+from actors.upstream.registered import RegisteredNode, RegistrationRefused
+from actors.upstream.registration import Facts, RegisteredBroker
+from actors.upstream.states import State
+from actors.upstream.tier_image import is_news, overlaid
+
+log = logging.getLogger("groupd.upstream")
+
+FIRST_LOOK_TIMEOUT_S: Final = 30.0
+"""How long, in seconds, a node that starts waits for the cluster; then it says why it cannot start."""
+FIRST_LOOK_INTERVAL_S: Final = 0.1
+OVERLAY_INTERVAL_S: Final = 0.05
+"""How often, in seconds, what the cluster says is laid over the tier's image at most."""
+OVERLAY_SHARE: Final = 0.05
+"""The share of the node's time that this may take, where the cluster has very many partitions."""
+REFUSED_PAUSE_S: Final = 15.0
+"""How long, in seconds, a node waits before it tries again to be a broker after that was refused."""
+LEAVE_TIMEOUT_S: Final = 2.0
+"""How long, in seconds, a node that stops waits for the controller to relieve it of what it leads."""
+LEAVE_INTERVAL_S: Final = 0.02
+NOT_HERE: Final = object()
+"""What `serve` returns for a request that the node's broker answers as that of any tier."""
+
+Show = Callable[[MetadataImage], None]
+
+
+class _Answered(NamedTuple):
+    """The answer to a request of a connection that has yet to show what it is; None: there is none."""
+
+    frame: bytes | None
+
+
+class UpstreamNode:
+    """The node's place in the cluster of `spec`. `show` is given each new image."""
+
+    def __init__(self, tier: TierSpec, node: NodeSpec, show: Show, connect: Connect | None = None) -> None:
+        assert tier.upstream is not None, "the tier stands in front of a cluster"
+        self._spec: UpstreamSpec = tier.upstream
+        self._node_id = node.node_id
+        self._broker = TierNode(
+            self._spec.cluster_id,
+            self._spec.broker_id(node.node_id),
+            (Endpoint(self._spec.listener, node.host, node.clients_port),),
+            node.rack,
+        )
+        self._directory = Path(tier.data_dir) / f"node-{node.node_id}"
+        self._show = show
+        self._connect = connect or connector(f"groupd-{self._broker.broker_id}")
+        self._follower = Follower(self._connect, self._spec.controllers)
+        self._forwarding = Forwarding(self._connect, self._brokers)
+        self._registered: RegisteredNode | None = None
+        self._own: MetadataImage | None = None
+        self._shown: MetadataImage | None = None
+        self._offer: tuple[tuple[Offered, dict[str, int]], Offer] | None = None
+        """What the table of APIs was made of last, and the table."""
+        self._placed: tuple[int, int] = (-1, 0)
+        """At which offset of the metadata it was counted how many partitions are on this node, and how
+        many."""
+        self._changed = asyncio.Event()
+        self._goal_changed = asyncio.Event()
+        self._is_ready = self._is_closing = False
+        self._refusal: str | None = None
+        self._tasks = Tasks(f"what makes node {node.node_id} a broker upstream")
+
+    @property
+    def cluster(self) -> ClusterImage | None:
+        """Return the cluster's metadata; None until they have been read once."""
+        return self._follower.image
+
+    @property
+    def broker_id(self) -> int:
+        return self._broker.broker_id
+
+    @property
+    def own_version(self) -> int:
+        """Return the version of the tier's own image that is known here; -1: none is."""
+        return -1 if self._own is None else self._own.version
+
+    # The node's life.
+
+    async def open(self) -> None:
+        """Begin to follow the cluster, and wait until it can be read and a broker of it can be asked. Raises
+        TimeoutError that says why not."""
+        self._tasks.spawn(self._follower.run())
+        self._tasks.spawn(self._look_out())
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + FIRST_LOOK_TIMEOUT_S
+        while True:
+            problem = self._follower.problem or "the metadata log is being read"
+            if self._follower.image is not None:
+                try:
+                    await self._forwarding.greet()
+                    break
+                except Unreachable as error:
+                    problem = str(error)
+            if loop.time() > deadline:
+                raise TimeoutError(f"cluster {self._spec.cluster_id} cannot be reached: {problem}")
+            await asyncio.sleep(FIRST_LOOK_INTERVAL_S)
+        self._tasks.spawn(self._keep_overlaid())
+
+    def listens(self) -> None:
+        """Note that the node's port is open: from now on the node may be a broker."""
+        self._is_ready = True
+        self._tasks.spawn(self._stay_registered())
+
+    async def close(self) -> None:
+        """Leave the cluster for a while: what the node leads goes to another one, and it stays registered."""
+        self._is_closing = True
+        if self._registered is not None and self._is_registered:
+            self._registered.leave(unregister=False)
+            loop = asyncio.get_running_loop()
+            deadline = loop.time() + LEAVE_TIMEOUT_S
+            while self._is_registered and loop.time() < deadline:
+                await asyncio.sleep(LEAVE_INTERVAL_S)
+        self._tasks.close()
+        await self._forwarding.close()
+
+    def take(self, own: MetadataImage) -> None:
+        """Take a newer image of the tier's own; `show` is given what is made of it soon."""
+        before = None if self._own is None else self._own.upstream_goal
+        self._own = own
+        if own.upstream_goal != before:
+            self._goal_changed.set()
+        self._changed.set()
+
+    def status(self) -> dict[str, Any]:
+        """Return what `groupd status` shows of the node as a broker of the cluster."""
+        registered = self._registered
+        return {
+            "cluster_id": self._spec.cluster_id,
+            "broker_id": self.broker_id,
+            "state": "not registered" if registered is None else registered.state.value,
+            "broker_epoch": -1 if registered is None else registered.broker_epoch,
+            "metadata_offset": -1 if self.cluster is None else self.cluster.offset,
+            "goal": DETACHED if self._own is None else self._own.upstream_goal,
+            "problem": self._refusal or self._follower.problem or self._forwarding.problem,
+        }
+
+    # The image.
+
+    async def _look_out(self) -> None:
+        """Note whenever the cluster's metadata have changed."""
+        while True:
+            await self._follower.changed()
+            self._changed.set()
+            if self._registered is not None:
+                self._registered.look()
+
+    async def _keep_overlaid(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            began_at = loop.time()
+            self._overlay()
+            await asyncio.sleep(max(OVERLAY_INTERVAL_S, (loop.time() - began_at) / OVERLAY_SHARE))
+
+    def _overlay(self) -> None:
+        if self._own is None or not self._own.nodes or self.cluster is None:
+            return
+        image = overlaid(self._own, self.cluster, self._spec)
+        if is_news(self._shown, image):
+            self._shown = image
+            self._show(image)
+
+    # The registration.
+
+    async def _stay_registered(self) -> None:
+        """Be a broker as long as that is wanted, again after it was refused."""
+        while True:
+            await self._until_wanted()
+            link = ControllerLink(self._connect, self._spec.controllers)
+            try:
+                self._registered = RegisteredNode(self._broker, self._directory, link, self._facts)
+                if self._is_wanted:
+                    self._refusal = None
+                    await self._run(self._registered)
+            except (RegistrationRefused, IdentityRefused, NodeInvalid, OSError) as error:
+                self._refusal = str(error)
+                log.error("node %d is no broker upstream: %s", self._node_id, error)
+                await asyncio.sleep(REFUSED_PAUSE_S)
+
+    async def _run(self, registered: RegisteredNode) -> None:
+        """Run a registration until it has ended; begin to end it once it is not wanted."""
+        running = asyncio.ensure_future(registered.run())
+        try:
+            while not running.done():
+                changed = asyncio.ensure_future(self._goal_changed.wait())
+                await asyncio.wait((running, changed), return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+                self._goal_changed.clear()
+                if not (self._is_wanted or self._is_closing or running.done()):
+                    registered.leave(unregister=True)
+            running.result()
+        finally:
+            running.cancel()
+
+    @property
+    def _is_registered(self) -> bool:
+        """Return whether the node is a broker, or about to be one."""
+        return self._registered is not None and self._registered.state is not State.NOT_RUNNING
+
+    @property
+    def _is_wanted(self) -> bool:
+        if self._own is None or self._is_closing:
+            return False
+        return self._own.upstream_goal != DETACHED
+
+    async def _until_wanted(self) -> None:
+        while not self._is_wanted:
+            self._goal_changed.clear()
+            await self._goal_changed.wait()
+
+    def _facts(self) -> Facts:
+        cluster = self.cluster
+        if cluster is None:
+            return Facts(is_ready=self._is_ready)
+        broker = cluster.brokers.get(self.broker_id)
+        return Facts(
+            cluster.offset,
+            self._is_ready,
+            self._listeners(cluster),
+            None if broker is None else RegisteredBroker(broker.incarnation_id, broker.log_dirs),
+            self._placed_here(cluster),
+        )
+
+    def _listeners(self, cluster: ClusterImage) -> Mapping[str, int] | None:
+        """Return the listeners of the brokers that are no nodes of this tier; None if there is no such
+        broker."""
+        found = {
+            endpoint.name: endpoint.security_protocol
+            for broker in cluster.brokers.values()
+            if not self._is_of_the_tier(broker.broker_id)
+            for endpoint in broker.endpoints
+        }
+        return found or None
+
+    def _placed_here(self, cluster: ClusterImage) -> int:
+        """Return how many partitions have this node as a replica."""
+        offset, count = self._placed
+        if offset != cluster.offset:
+            count = sum(
+                self.broker_id in partition.replicas
+                for topic in cluster.topics.values()
+                for partition in topic.partitions.values()
+            )
+            self._placed = cluster.offset, count
+        return count
+
+    def _is_of_the_tier(self, broker_id: int) -> bool:
+        nodes = {} if self._own is None else self._own.nodes
+        return broker_id - self._spec.first_broker_id in nodes
+
+    # Requests.
+
+    def _brokers(self) -> list[Address]:
+        """Return where the cluster's own brokers are that may be asked now."""
+        cluster = self.cluster
+        found = [
+            (endpoint.host, endpoint.port)
+            for broker in (() if cluster is None else cluster.brokers.values())
+            if not (broker.fenced or broker.in_controlled_shutdown or self._is_of_the_tier(broker.broker_id))
+            for endpoint in broker.endpoints
+            if endpoint.name == self._spec.listener
+        ]
+        return found or list(self._spec.brokers)
+
+    def decide(self, early: EarlyConnection, frame: bytes, service: Service) -> Decision | None:
+        """Decide about a connection that has yet to show what it is; None: as in any tier. Clients ask for
+        metadata before they show what they want, so that such a connection is not kept for that."""
+        api_key = api_key_of(frame)
+        if not is_passed_on(api_key):
+            return None
+        if api_key != METADATA:
+            return Keep(service)
+        answered, early.session = early.session, None
+        if not isinstance(answered, _Answered):
+            return Again(partial(self._answer_early, early, frame))
+        return Keep(service) if answered.frame is None else answered.frame
+
+    def _answer_early(self, early: EarlyConnection, frame: bytes, wake: Callable[[], object]) -> None:
+        async def answer() -> None:
+            early.session = _Answered(await self._pass_on(frame))
+            wake()
+
+        self._tasks.spawn(answer())
+
+    async def serve(self, frame: bytes) -> Any:
+        """Return the answer to a request, None to close its connection, or NOT_HERE. Raises MalformedRequest,
+        UnsupportedRequest."""
+        api_key = api_key_of(frame)
+        if is_passed_on(api_key):
+            return await self._pass_on(frame)
+        if api_key == LIST_TRANSACTIONS:
+            return in_front.no_transactions(parse_header(frame)[0])
+        if api_key not in (DESCRIBE_CONFIGS, FETCH):
+            return NOT_HERE
+        header, body_offset = parse_header(frame)
+        entity = codec.decode_entity(header, frame, body_offset)
+        if api_key == DESCRIBE_CONFIGS:
+            is_own = in_front.is_about(entity, self.broker_id)
+            return NOT_HERE if is_own else await self._pass_on(frame)
+        is_consumer = in_front.replica_of(header.api_version, entity) < 0
+        return NOT_HERE if is_consumer else in_front.nothing_fetched(header, entity)
+
+    async def _pass_on(self, frame: bytes) -> bytes | None:
+        return await self._forwarding.forward(frame, may_repeat=api_key_of(frame) in REPEATABLE)
+
+    def answer_in_place(
+        self,
+        leaders: Mapping[int, int],
+        own_to_all: bool,
+        screen: Screen,
+        request: tuple[Header, bytes, int],
+    ) -> bytes | None:
+        """Return the answer to what can be answered at once, as `in_front.answer_in_front` has it."""
+        if self._shown is None or self.cluster is None:
+            return None
+        view = FrontView(
+            self._shown, leaders, self._node_id, self.cluster, self._spec, self._offered(), own_to_all
+        )
+        return in_front.answer_in_front(view, screen, *request)
+
+    async def find_coordinator(self, frame: bytes) -> bytes | None:
+        """Have a broker say who coordinates what the tier knows nothing of."""
+        return await self._pass_on(frame)
+
+    def _offered(self) -> Offer:
+        """Return the table of APIs as of the broker that was connected to last, and the features in force."""
+        offered, cluster = self._forwarding.offered, self.cluster
+        assert offered is not None, "the node waited for it when it started"
+        assert cluster is not None, "as for this"
+        made_of = offered, dict(cluster.features)
+        if self._offer is None or self._offer[0] != made_of:
+            made = offer(offered.versions, offered.supported, made_of[1], cluster.offset)
+            self._offer = made_of, made
+        return self._offer[1]
