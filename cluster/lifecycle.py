@@ -18,7 +18,7 @@ from types import FrameType
 
 from actors import ray_host, runtime
 from actors.ground.calls import ActorCallError
-from actors.ground.spec import CONTROLLER_GROUP, NodeSpec, TierSpec, partition_group
+from actors.ground.spec import CONTROLLER_GROUP, NodeSpec, TierSpec, UpstreamSpec, partition_group
 from cluster import child_process, machine_secret, ray_settings, saved_placements, tier_file
 from cluster.machine_moves import moved_node
 from cluster.node_plan import nodes_again, plan_nodes
@@ -95,8 +95,9 @@ def run(
     With `stay` false the tier is left behind in its Ray cluster. `kinds` names the actors' classes.
     Raises TierError, StartInterruptedError.
     """
-    settings, _ = check(settings)
+    settings, existing = check(settings)
     data_dir = Path(settings["data.dir"]).resolve()
+    settings, upstream = _in_front_of(settings, existing, data_dir)
     stop = StopRequest()
     with tier_file.locked(data_dir):
         existing = tier_file.read(data_dir)
@@ -116,7 +117,7 @@ def run(
             stop.listen()
             existing = _as_noted(settings, existing, data_dir)
             nodes, absent = _nodes(settings, existing)
-            file = plan_tier(settings, existing, nodes, tier_id)
+            file = plan_tier(settings, existing, nodes, tier_id, upstream)
             spec = make_spec(file, settings, data_dir, run_dir)
             running = running_here(spec, address, pid=os.getpid())
             tier_file.write(data_dir, replace(file, running=running))
@@ -137,6 +138,22 @@ def run(
         finally:
             if not left_behind:
                 _put_away(tier, run_dir, data_dir, progress)
+
+
+def _in_front_of(
+    settings: Settings, existing: TierFile | None, data_dir: Path
+) -> tuple[Settings, UpstreamSpec | None]:
+    """Return the Kafka cluster that the tier stands in front of, and the settings with its number of offsets
+    partitions. Raises TierError."""
+    if not settings["upstream.bootstrap.servers"] and (existing is None or existing.upstream is None):
+        return settings, None
+    from cluster import upstream_cluster  # here, because most tiers stand in front of nothing
+
+    found = upstream_cluster.found(settings, existing, data_dir)
+    if found is None:
+        return settings, None
+    origin = f"cluster {found.upstream.cluster_id}"
+    return settings.changed({tier_file.PARTITIONS: found.partitions}, origin), found.upstream
 
 
 def _run_dir(settings: Settings, existing: TierFile | None, tier_id: str) -> Path:
@@ -380,4 +397,5 @@ def spec_of(tier: TierFile, data_dir: Path, running: Running | None) -> TierSpec
         leaving=tier.leaving,
         unmoved=tier.unmoved,
         undropped=tier.undropped,
+        upstream=tier.upstream,
     )

@@ -26,7 +26,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from actors.assignors.spec import ENTRY_POINTS, OWN_NAMES, is_assignor
 from actors.ground.changeable import BETWEEN, LESS
 from actors.ground.settings import CLASSIC_ONLY, PROTOCOLS_SERVED, GroupSettings
-from actors.ground.spec import BrokerSettings, HistorySettings, RaftSettings
+from actors.ground.spec import PLAINTEXT, BrokerSettings, HistorySettings, RaftSettings
 from cluster import kafka_names, properties_file
 from cluster.kafka_names import TRANSLATED, Ignored
 from cluster.settings_table import SETTINGS, Setting, as_text
@@ -307,6 +307,7 @@ def _check_together(settings: Settings) -> None:
     _check_raft_tls(settings)
     _check_addresses(settings)
     _check_history(settings)
+    _check_upstream(settings)
 
 
 def _check_protocols(settings: Settings) -> None:
@@ -412,6 +413,32 @@ def _check_advertised(settings: Settings) -> None:
         raise SettingsError(
             f"{name} = {first} ({settings.origins[name]}): {nodes} ports beside those of the nodes "
             f"({port} to {port + nodes - 1}) and below 65536 are allowed"
+        )
+
+
+def _check_upstream(settings: Settings) -> None:
+    """Check what is said of a cluster upstream, as far as it need not be asked."""
+    names = ("upstream.bootstrap.servers", "upstream.controllers")
+    given = [name for name in names if settings[name]]
+    if not given:
+        return
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise SettingsError(
+            f"{given[0]} ({settings.origins[given[0]]}): a tier in front of a cluster needs {missing[0]}, too"
+        )
+    for name in names:
+        for address in settings[name]:
+            host, _, port = address.rpartition(":")
+            if not host or not port.isdigit() or not 0 < int(port) <= 65_535:
+                raise SettingsError(
+                    f"{name} = {address!r} ({settings.origins[name]}): a list of host:port is allowed"
+                )
+    name = "listener.security.protocol"
+    if settings[name] != PLAINTEXT:
+        raise SettingsError(
+            f"{name} = {settings[name]!r} ({settings.origins[name]}): in front of a cluster {PLAINTEXT} is "
+            "allowed, because requests are passed on to brokers without the user who makes them"
         )
 
 

@@ -97,6 +97,16 @@ _TIER = (
     Setting("raft.port", 9192, "First TCP port of Raft links, if nodes are on several machines.", 1, 65_535),
 )  # fmt: skip
 
+_UPSTREAM = (
+    Setting("upstream.bootstrap.servers", (),
+            "Brokers of a Kafka cluster whose groups the tier is to coordinate, host:port, as a list."),
+    Setting("upstream.controllers", (), "Controllers of that cluster, host:port, as a list."),
+    Setting("upstream.first.broker.id", 1001,
+            "The first node's id as a broker of that cluster; the others follow it.", 0, 2_147_482_000),
+    Setting("upstream.listener.name", PLAINTEXT,
+            "The name that the nodes' listener has among the cluster's brokers."),
+)  # fmt: skip
+
 _GROUPS = (
     Setting("group.coordinator.rebalance.protocols", _DEFAULTS["group.coordinator.rebalance.protocols"],
             "Protocols of groups that are served. Without consumer, KIP-848's requests are refused.",
@@ -227,6 +237,7 @@ _HISTORY = (
 SECTIONS: Mapping[str, tuple[Setting, ...]] = MappingProxyType(
     {
         "The tier": _TIER,
+        "In front of a Kafka cluster": _UPSTREAM,
         "Groups, offsets and transactions": _GROUPS,
         "Nodes: connections, requests and topics": _BROKERS,
         "Users and rights": _SECURITY,

@@ -28,6 +28,7 @@ from actors.ground.spec import (
     Copies,
     Copy,
     NodeSpec,
+    UpstreamSpec,
     copies,
     partition_group,
 )
@@ -96,6 +97,8 @@ class TierFile:
     """How many offsets partitions the tier began with: the ports of Raft's links follow from that."""
     placement_version: int = 0
     """The version of what is known of the replicas' places; 0: they are where the tier began."""
+    upstream: UpstreamSpec | None = None
+    """The Kafka cluster that the tier was made to stand in front of; None: it has groups of its own."""
     formed: bool = False
     """Whether the tier was ready once: then its replicas have journals that must not be missing later."""
     running: Running | None = None
@@ -221,11 +224,21 @@ def _read(data_dir: Path) -> TierFile | None:
             undropped=tuple(content.get("undropped", ())),
             started_partitions=content.get("started_partitions") or len(content["placement"]),
             placement_version=content.get("placement_version", 0),
+            upstream=_upstream(content.get("upstream")),
             formed=content["formed"],
             running=None if running is None else _running(running),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise TierError(f"{path} is damaged: {error!r}") from None
+
+
+def _upstream(content: dict[str, Any] | None) -> UpstreamSpec | None:
+    if content is None:
+        return None
+    addresses = {
+        name: tuple((host, port) for host, port in content[name]) for name in ("brokers", "controllers")
+    }
+    return UpstreamSpec(**{**content, **addresses})
 
 
 def _running(content: dict[str, Any]) -> Running:
@@ -242,6 +255,7 @@ def _copies(row: list[Any]) -> Copies:
 def write(data_dir: Path, tier: TierFile) -> None:
     """Replace tier.json in one step, so that no reader sees half of it."""
     content = asdict(tier)
+    content["upstream"] = None if tier.upstream is None else tier.upstream._asdict()
     content["namespace"] = tier.namespace
     content["bootstrap"] = None if tier.running is None else tier.running.bootstrap
     partial = data_dir / "tier.json.partial"

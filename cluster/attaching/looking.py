@@ -71,8 +71,9 @@ RIGHTS: Final = (
 CREATE_RIGHT: Final = (Operation.CREATE, "create __consumer_offsets, which is not there yet")
 
 
-async def look(kafka: Kafka, controllers: ClientProperties) -> Facts:
-    """Return what can be seen. Raises TierError if the cluster or its controllers cannot be asked at all."""
+async def look(kafka: Kafka, controllers: ClientProperties, *, measures: bool = True) -> Facts:
+    """Return what can be seen; with `measures`, also how much there is to move, and how fast records come.
+    Raises TierError if the cluster or its controllers cannot be asked at all."""
     versions, features = await _software(kafka.properties)
     metadata = await _metadata(kafka)
     facts = Facts(cluster_id=metadata["cluster_id"], features=features)
@@ -87,6 +88,8 @@ async def look(kafka: Kafka, controllers: ClientProperties) -> Facts:
     missing = _missing(metadata["cluster_authorized_operations"], is_new=is_new)
     facts = facts._replace(missing_rights=missing)
     facts = facts._replace(brokers=await _brokers(kafka, metadata["brokers"], partitions or ()))
+    if not measures:
+        return facts
     return facts._replace(counted=await _counted(kafka, facts.brokers), sample=await _sampled(kafka, facts))
 
 

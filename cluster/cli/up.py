@@ -44,6 +44,7 @@ def register(app: typer.Typer) -> None:
             "groupd up",
             "groupd up --nodes 1 --replicas 1",
             "groupd up --detach --data-dir /var/lib/groupd --port 19092",
+            "groupd up --upstream kafka:9092 --controllers controller:9093",
             "groupd up --set group.initial.rebalance.delay.ms=0 --set journal.sync=off",
         ),
     )(up)
@@ -62,6 +63,15 @@ def up(
     machine: Annotated[
         str | None, typer.Option(help="host:port of a machine of `groupd machine up`: the tier lives on all.")
     ] = None,
+    upstream: Annotated[
+        str | None,
+        typer.Option(
+            help="Brokers of a Kafka cluster: the tier is to coordinate its groups.", metavar="HOST:PORT,..."
+        ),
+    ] = None,
+    controllers: Annotated[
+        str | None, typer.Option(help="Controllers of that cluster.", metavar="HOST:PORT,...")
+    ] = None,
     config: SettingsFileOption = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting of `groupd config`.")
@@ -73,7 +83,8 @@ def up(
 ) -> None:
     """Start a tier on this machine (or in a Ray cluster) and keep it until Ctrl-C.
 
-    The data directory keeps what the tier knows; `groupd up` on it again goes on where it stopped.
+    The data directory keeps what the tier knows; `groupd up` on it again goes on where it stopped. A tier in
+    front of a Kafka cluster serves no group until `groupd attach` has it coordinate the cluster's.
     """
     named = {
         "nodes": nodes,
@@ -84,6 +95,8 @@ def up(
         "data.dir": data_dir,
         "ray.address": ray_address,
         "machine.address": machine,
+        "upstream.bootstrap.servers": upstream,
+        "upstream.controllers": controllers,
     }
     with errors():
         flags: dict[str, Any] = parse_assignments(assignments or [])
