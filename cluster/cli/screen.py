@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -11,6 +11,7 @@ from typing import Any, Final
 from rich.console import Console
 
 from actors.ground.spec import CONTROLLER_GROUP, broker_name, partition_group
+from actors.ground.upstream_goal import GOAL_NAMES
 from cluster.cli.tables import Table
 from cluster.repair import leader_of, note_of
 from cluster.tier_actors import replica_actor
@@ -44,6 +45,7 @@ def summary(
                 "machine_answers": machines.get(node.machine or ""),
                 **{key: status.get(key) for key in ("pid", "connections", "topics", "image_version")},
                 "metrics_port": status.get("metrics_port"),
+                "upstream": status.get("upstream"),
                 "problem": _problem(status),
             }
         )
@@ -62,6 +64,7 @@ def summary(
         "nodes": nodes,
         "controller": controller,
         "partitions": partitions,
+        "upstream": _upstream(tier, nodes),
         "warnings": [] if running is None else list(running.warnings),
     }
 
@@ -109,6 +112,15 @@ def _votes(leader: Status | None, status: Status) -> bool | None:
     return members.get(status.get("member_id"))
 
 
+def _upstream(tier: TierFile, nodes: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Return what is known of the Kafka cluster that the tier stands in front of; None: there is none."""
+    told = next((node["upstream"] for node in nodes if node["upstream"]), None)
+    if told is not None:
+        goal = GOAL_NAMES.get(told["goal"], str(told["goal"]))
+        return {"cluster_id": told["cluster_id"], "goal": goal}
+    return None if tier.upstream is None else {"cluster_id": tier.upstream.cluster_id, "goal": None}
+
+
 def _partition(tier: TierFile, number: int, statuses: Mapping[str, Status]) -> dict[str, Any]:
     name = partition_group(number)
     group = _group(tier, name, statuses)
@@ -150,6 +162,8 @@ def show_status(console: Console, shown: dict[str, Any]) -> None:
     health = "[green]healthy[/green]" if shown["healthy"] else "[red]not healthy[/red]"
     console.print(f"Tier {shown['tier_id']}  {health}  {shown['bootstrap']}")
     console.print(_node_table(shown))
+    if shown["upstream"] is not None:
+        _show_upstream(console, shown)
     console.print(_partition_table(shown))
     groups: Counter[str] = Counter()
     for partition in shown["partitions"]:
@@ -169,6 +183,22 @@ def _node_table(shown: dict[str, Any]) -> Table:
         cells += [_cell(node[key]) for key in ("connections", "topics", "pid")]
         table.add_row(*map(str, cells), style="red" if node["problem"] else None)
     return table
+
+
+def _show_upstream(console: Console, shown: Mapping[str, Any]) -> None:
+    """Show what the nodes are to the Kafka cluster that the tier stands in front of."""
+    told = [(node["node_id"], node["upstream"]) for node in shown["nodes"] if node["upstream"]]
+    upstream = shown["upstream"]
+    nodes = ", ".join(
+        f"node {node_id} as broker {each['broker_id']} ({each['state']})" for node_id, each in told
+    )
+    goal = _cell(upstream["goal"], "not known")
+    console.print(
+        f"In front of {upstream['cluster_id']}: {goal}; {nodes or 'no node answers'}", soft_wrap=True
+    )
+    for node_id, each in told:
+        if each["problem"]:
+            console.print(f"[yellow]node {node_id}, upstream: {each['problem']}[/yellow]", soft_wrap=True)
 
 
 def _state(node: Mapping[str, Any]) -> str:
