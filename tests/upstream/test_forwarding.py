@@ -1,0 +1,242 @@
+"""Requests are passed on to brokers as they are, within bounds, and survive the loss of the broker asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, ClassVar
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from actors.network.wire import Wire, parse_answer, request_frame
+from actors.protocol.api_keys import API_VERSIONS, DESCRIBE_CLUSTER
+from actors.upstream import forwarding
+from actors.upstream.connecting import connector
+from actors.upstream.controllers import Address, Versions
+from actors.upstream.forwarding import Forwarding, Unreachable
+from tests.polling import reached
+from tests.upstream.speaking import Speaker
+
+VERSION = 1
+
+
+class SpeakingBroker(Speaker):
+    """A broker that describes its cluster: it names itself as the controller."""
+
+    apis: ClassVar[Mapping[int, tuple[str, int, int]]] = {
+        API_VERSIONS: ("api_versions", 0, 3),
+        DESCRIBE_CLUSTER: ("describe_cluster", 0, 1),
+    }
+
+    def __init__(self, broker_id: int) -> None:
+        super().__init__()
+        self.broker_id = broker_id
+        self.asked = 0
+        self.hangs_up = False
+        """Whether it reads one more request, and closes the connection instead of answering."""
+
+    async def _answered(self, frame: bytes) -> bytes:
+        if int.from_bytes(frame[:2], "big") not in self.apis:
+            raise ConnectionError("a broker closes the connection on what it does not know")
+        return await super()._answered(frame)
+
+    async def _describe_cluster(self, asked: Any) -> dict[str, Any]:
+        self.asked += 1
+        if self.hangs_up:
+            self.hangs_up = False
+            raise ConnectionError
+        return {
+            "throttle_time": 0,
+            "error_code": ErrorCode.none,
+            "error_message": None,
+            "endpoint_type": 1,
+            "cluster_id": "upstream",
+            "controller_id": self.broker_id,
+            "brokers": [],
+            "cluster_authorized_operations": 0,
+        }
+
+    async def _api_versions(self, asked: Any) -> dict[str, Any]:
+        told = await super()._api_versions(asked)
+        features = [{"name": f"feature-{self.broker_id}", "min_version": 1, "max_version": 2}]
+        return told if not asked else {**told, **_told_since_3(features)}
+
+
+def _told_since_3(features: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "throttle_time": 0,
+        "supported_features": features,
+        "finalized_features_epoch": 0,
+        "finalized_features": [],
+        "zk_migration_ready": False,
+    }
+
+
+def question(correlation_id: int) -> bytes:
+    """DescribeCluster, without its length."""
+    fields = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
+    return request_frame("describe_cluster", VERSION, correlation_id, "client", fields)[4:]
+
+
+def answered_by(frame: bytes | None, correlation_id: int) -> int:
+    assert frame is not None
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+    found, fields = parse_answer("describe_cluster", VERSION, frame[4:])
+    assert found == correlation_id
+    return int(fields["controller_id"])
+
+
+@asynccontextmanager
+async def brokers(*ids: int) -> AsyncIterator[list[SpeakingBroker]]:
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(SpeakingBroker(each).listening()) for each in ids]
+
+
+def way_to(*made: SpeakingBroker) -> Forwarding:
+    return Forwarding(connector("story"), lambda: [broker.address for broker in made])
+
+
+def test_a_request_comes_back_answered_as_it_went() -> None:
+    async def story() -> None:
+        async with brokers(7) as (broker,):
+            way = way_to(broker)
+            answers = await asyncio.gather(*(way.forward(question(n), may_repeat=True) for n in range(50)))
+            assert [answered_by(answer, n) for n, answer in enumerate(answers)] == [7] * 50
+            assert broker.asked == 50
+            await way.close()
+
+    asyncio.run(story())
+
+
+def test_one_broker_is_asked_as_long_as_it_is_there() -> None:
+    async def story() -> None:
+        async with brokers(7, 8) as (first, second):
+            known = [first.address, second.address]
+            way = Forwarding(connector("story"), lambda: known)
+            assert answered_by(await way.forward(question(1), may_repeat=True), 1) == 7
+            known.reverse()
+            assert answered_by(await way.forward(question(2), may_repeat=True), 2) == 7
+            known.remove(first.address)
+            assert answered_by(await way.forward(question(3), may_repeat=True), 3) == 8
+            await way.close()
+
+    asyncio.run(story())
+
+
+def test_what_changes_nothing_is_asked_again_when_a_broker_is_lost() -> None:
+    async def story() -> None:
+        async with brokers(7) as (broker,):
+            way = way_to(broker)
+            broker.hangs_up = True
+            assert answered_by(await way.forward(question(1), may_repeat=True), 1) == 7
+            assert broker.asked == 2
+            broker.hangs_up = True
+            assert await way.forward(question(2), may_repeat=False) is None
+            assert broker.asked == 3, "it may have been carried out"
+            assert answered_by(await way.forward(question(3), may_repeat=False), 3) == 7
+            await way.close()
+
+    asyncio.run(story())
+
+
+def test_a_connection_that_the_broker_has_closed_is_not_used() -> None:
+    async def story() -> None:
+        async with brokers(7) as (broker,):
+            way = way_to(broker)
+            await way.forward(question(1), may_repeat=False)
+            await broker.hang_up()
+            await reached(lambda: all(line.wire.is_closed for line in way._idle), "the end is seen")
+            assert answered_by(await way.forward(question(2), may_repeat=False), 2) == 7
+            await way.close()
+
+    asyncio.run(story())
+
+
+def test_who_hangs_is_given_up_in_time_and_nobody_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "ANSWER_TIMEOUT_S", 0.2)
+
+    async def story() -> None:
+        async with brokers(7) as (broker,):
+            way = way_to(broker)
+            await way.greet()
+            broker.is_frozen = True
+            assert await way.forward(question(1), may_repeat=True) is None
+            await way.close()
+        assert await way.forward(question(2), may_repeat=True) is None
+        assert way.problem is not None
+        assert str(broker.address[1]) in way.problem
+        with pytest.raises(Unreachable):
+            await way.greet()
+
+    asyncio.run(story())
+
+
+def test_what_is_too_much_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "FORWARDED_MAX", 2)
+
+    async def story() -> None:
+        async with brokers(7) as (broker,):
+            way = way_to(broker)
+            await way.greet()
+            broker.is_frozen = True
+            waiting = [asyncio.ensure_future(way.forward(question(n), may_repeat=True)) for n in (1, 2)]
+            await asyncio.sleep(0)
+            assert await way.forward(question(3), may_repeat=True) is None
+            broker.is_frozen = False
+            answers = await asyncio.gather(*waiting)
+            assert [answered_by(answer, n) for n, answer in zip((1, 2), answers, strict=True)] == [7, 7]
+            monkeypatch.setattr(forwarding, "FORWARDED_BYTES_MAX", len(question(4)) - 1)
+            assert await way.forward(question(4), may_repeat=True) is None
+            await way.close()
+
+    asyncio.run(story())
+
+
+def test_no_more_connections_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "FORWARDING_CONNECTIONS_MAX", 3)
+    open_now = most = 0
+
+    async def counted(address: Address) -> tuple[Wire, Versions]:
+        nonlocal open_now, most
+        open_now += 1
+        most = max(most, open_now)
+        return await connector("story")(address)
+
+    async def story() -> None:
+        async with brokers(7) as (broker,):
+            way = Forwarding(counted, lambda: [broker.address])
+            await asyncio.gather(*(way.forward(question(n), may_repeat=True) for n in range(30)))
+            assert most == 3
+            await way.close()
+
+    asyncio.run(story())
+
+
+def test_what_a_broker_offers_is_known_once_it_was_greeted() -> None:
+    async def story() -> None:
+        async with brokers(7) as (broker,):
+            way = way_to(broker)
+            assert way.offered is None
+            await way.greet()
+            assert way.offered is not None
+            assert way.offered.versions == {API_VERSIONS: (0, 3), DESCRIBE_CLUSTER: (0, 1)}
+            assert [row["name"] for row in way.offered.supported] == ["feature-7"]
+            await way.close()
+
+    asyncio.run(story())
+
+
+def test_a_request_of_any_version_is_passed_on_unread() -> None:
+    """The broker closes the connection on what it does not know; the next one has another connection."""
+
+    async def story() -> None:
+        async with brokers(7) as (broker,):
+            way = way_to(broker)
+            unknown = b"\x00\x2d\x7f\xff\x00\x00\x00\x09" + bytes(40)
+            assert await way.forward(unknown, may_repeat=False) is None
+            assert answered_by(await way.forward(question(1), may_repeat=False), 1) == 7
+            await way.close()
+
+    asyncio.run(story())
