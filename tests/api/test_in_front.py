@@ -1,0 +1,211 @@
+"""A node answers as one of a Kafka cluster's brokers: who coordinates a group, who it is, what it offers."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from actors.api import in_front
+from actors.api.in_front import FrontView, answer_in_front
+from actors.catalog import codec
+from actors.catalog.headers import parse_header
+from actors.catalog.in_front import offer
+from actors.ground.image import MetadataImage, NodeImage
+from actors.ground.spec import UpstreamSpec
+from actors.ground.upstream_goal import ATTACHED, DETACHED
+from actors.protocol.api_keys import (
+    API_VERSIONS,
+    DESCRIBE_CONFIGS,
+    FETCH,
+    FIND_COORDINATOR,
+    LIST_TRANSACTIONS,
+    METADATA,
+    SASL_HANDSHAKE,
+)
+from actors.protocol.entity_schema import NO_TIME
+from actors.protocol.header import Header
+from actors.security.screening import Screened
+from actors.upstream.image import ClusterImage
+from actors.upstream.tier_image import overlaid
+from tests.api.brokers import versions
+from tests.upstream.log import Log, partition, record, registered, topic_id
+
+SPEC = UpstreamSpec("upstream-cluster", (), (), first_broker_id=1_000)
+OFFSETS = (record("topic", name="__consumer_offsets", topic_id=topic_id(8)),)
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+
+
+def cluster_of(*values: bytes) -> ClusterImage:
+    log = Log()
+    log.write(registered(1, 10, fenced=False), registered(2, 11, fenced=True), *values)
+    return log.image
+
+
+def view_of(
+    cluster: ClusterImage, *, leader: int = 2, goal: int = ATTACHED, fresher: Any = None
+) -> FrontView:
+    """A view of node 1 of a tier with one offsets partition."""
+    nodes = (
+        NodeImage(1, "tier-1", 9_101),
+        NodeImage(2, "tier-2", 9_102),
+        NodeImage(3, "tier-3", 9_103, None, False),
+    )
+    own = MetadataImage(version=1, nodes=nodes, offsets_leaders=(leader,), upstream_goal=goal)
+    made = offer({METADATA: (0, 9), FIND_COORDINATOR: (0, 9)}, (), {"group.version": 1}, 5)
+    return FrontView(overlaid(own, cluster, SPEC), fresher or {}, 1, cluster, SPEC, made)
+
+
+def frame_of(api_key: int, version: int, **fields: Any) -> bytes:
+    entity = codec.build(codec.request_class(api_key, version), **fields)
+    return codec.encode_request(Header(api_key, version, 7), entity)[4:]
+
+
+def answer(view: FrontView, frame: bytes) -> Any | None:
+    header, body_offset = parse_header(frame)
+    given = answer_in_front(view, lambda _, entity: Screened(entity), header, frame, body_offset)
+    return None if given is None else codec.decode_response(header, given)
+
+
+def coordinator(view: FrontView, version: int = 6, key_type: int = GROUP) -> Any | None:
+    asked = frame_of(FIND_COORDINATOR, version, key="g", key_type=key_type, coordinator_keys=("g",))
+    given = answer(view, asked)
+    return given if given is None or version < 4 else given.coordinators[0]
+
+
+@pytest.mark.parametrize("version", versions(FIND_COORDINATOR))
+def test_a_partition_that_the_tier_leads_is_where_raft_says(version: int) -> None:
+    view = view_of(cluster_of(*OFFSETS, partition(0, 8, 1_001, 1_002)))
+    told = coordinator(view, version)
+    assert told is not None
+    assert (told.error_code, told.node_id, told.host, told.port) == (ErrorCode.none, 1_002, "tier-2", 9_102)
+
+
+def test_fresher_news_of_the_leader_come_first() -> None:
+    told = coordinator(view_of(cluster_of(*OFFSETS, partition(0, 8, 1_002)), fresher={0: 1}))
+    assert told is not None
+    assert (told.node_id, told.port) == (1_001, 9_101)
+
+
+def test_a_partition_that_a_broker_leads_is_there() -> None:
+    told = coordinator(view_of(cluster_of(*OFFSETS, partition(0, 8, 1, 1_001))))
+    assert told is not None
+    assert (told.node_id, told.host, told.port) == (1, "one", 9_092)
+
+
+@pytest.mark.parametrize(
+    ("broker", "leader"),
+    [(-1, 2), (2, 2), (9, 2), (1_002, 3), (1_002, -1)],
+    ids=["nobody leads", "a fenced broker", "an unknown one", "a dead node", "no Raft leader is known"],
+)
+def test_without_a_living_leader_clients_ask_again(broker: int, leader: int) -> None:
+    view = view_of(cluster_of(*OFFSETS, partition(0, 8, 1, leader=broker)), leader=leader)
+    told = coordinator(view)
+    assert told is not None
+    assert (told.error_code, told.node_id) == (ErrorCode.coordinator_not_available, -1)
+
+
+def test_before_there_is_a_topic_of_offsets_a_broker_is_asked_unless_the_tier_makes_it() -> None:
+    assert coordinator(view_of(cluster_of(), goal=DETACHED)) is None
+    told = coordinator(view_of(cluster_of(), goal=ATTACHED))
+    assert told is not None
+    assert told.error_code == ErrorCode.coordinator_not_available
+
+
+@pytest.mark.parametrize("key_type", [TRANSACTION, SHARE])
+def test_other_coordinators_are_known_to_brokers(key_type: int) -> None:
+    assert coordinator(view_of(cluster_of(*OFFSETS, partition(0, 8, 1_001))), key_type=key_type) is None
+
+
+def test_a_node_says_which_broker_of_the_cluster_it_is() -> None:
+    view = view_of(cluster_of())
+    software = {"client_software_name": "story", "client_software_version": "1"}
+    right = frame_of(API_VERSIONS, 5, **software, cluster_id="upstream-cluster", node_id=1_001)
+    told = answer(view, right)
+    assert told is not None
+    assert (told.error_code, told.finalized_features_epoch) == (ErrorCode.none, 5)
+    assert {row.api_key: (row.min_version, row.max_version) for row in told.api_keys}[METADATA] == (0, 9)
+    wrong = answer(view, frame_of(API_VERSIONS, 5, **software, cluster_id="upstream-cluster", node_id=1))
+    assert wrong is not None
+    assert wrong.error_code == ErrorCode.rebootstrap_required
+
+
+def test_metadata_is_not_answered_in_place_and_sasl_is_refused() -> None:
+    view = view_of(cluster_of())
+    assert answer(view, frame_of(METADATA, 1, topics=None)) is None
+    refused = answer(view, frame_of(SASL_HANDSHAKE, 1, mechanism="PLAIN"))
+    assert refused is not None
+    assert refused.error_code == ErrorCode.illegal_sasl_state
+
+
+@pytest.mark.parametrize("version", versions(LIST_TRANSACTIONS))
+def test_a_node_coordinates_no_transactions(version: int) -> None:
+    header = Header(LIST_TRANSACTIONS, version, 7)
+    told = codec.decode_response(header, in_front.no_transactions(header))
+    assert (told.error_code, told.transaction_states) == (ErrorCode.none, ())
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [([(4, "1001")], True), ([(4, "1")], False), ([(2, "1001")], False), ([(2, "t"), (4, "1001")], True)],
+)
+def test_a_nodes_own_configs_are_told_apart(resources: list[tuple[int, str]], expected: bool) -> None:
+    resource = codec.nested(DESCRIBE_CONFIGS, 4, "DescribeConfigsResource", "request")
+    asked = codec.build(
+        codec.request_class(DESCRIBE_CONFIGS, 4),
+        resources=tuple(
+            resource(resource_type=kind, resource_name=name, configuration_keys=None)
+            for kind, name in resources
+        ),
+        include_synonyms=False,
+        include_documentation=False,
+    )
+    assert in_front.is_about(asked, 1_001) is expected
+
+
+@pytest.mark.parametrize("version", versions(FETCH))
+def test_a_brokers_fetcher_finds_nothing_and_no_end_to_cut_its_log_at(version: int) -> None:
+    header, entity = fetched_by_a_replica(version)
+    assert in_front.replica_of(version, entity) == 3
+    told = codec.decode_response(header, in_front.nothing_fetched(header, entity))
+    ((found,),) = ([part for topic in told.responses for part in topic.partitions],)
+    assert (found.error_code, found.partition_index, found.high_watermark) == (ErrorCode.none, 5, 0)
+    assert not found.records
+    if version >= 12:
+        assert found.diverging_epoch.end_offset == -1
+
+
+def fetched_by_a_replica(version: int) -> tuple[Header, Any]:
+    def part(name: str, **fields: Any) -> Any:
+        return codec.build(codec.nested(FETCH, version, name, "request"), **fields)
+
+    asked = part(
+        "FetchPartition",
+        partition=5,
+        current_leader_epoch=9,
+        fetch_offset=12,
+        last_fetched_epoch=8,
+        log_start_offset=0,
+        partition_max_bytes=1_000,
+    )
+    topic = part("FetchTopic", topic="stray", topic_id=uuid.UUID(int=5), partitions=(asked,))
+    state = part("ReplicaState", replica_id=3, replica_epoch=4) if version >= 15 else None
+    frame = frame_of(
+        FETCH,
+        version,
+        replica_id=3,
+        replica_state=state,
+        max_wait=NO_TIME,
+        min_bytes=1,
+        max_bytes=1_000,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=0,
+        topics=(topic,),
+        forgotten_topics_data=(),
+        rack_id="",
+    )
+    header, body_offset = parse_header(frame)
+    return header, codec.decode_entity(header, frame, body_offset)
