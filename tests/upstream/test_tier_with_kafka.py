@@ -1,0 +1,220 @@
+"""A real tier in front of a real Kafka: its nodes are brokers there, for clients and for Kafka's tools."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from actors.upstream.image import GROUP_RESOURCE
+from bench.ground.throwaway import Tier
+from bench.peers.kafka_nodes import CLUSTER_ID, HOST, KafkaNodes
+from cluster.tier_file import read
+from tests.kafka import jvm
+from tests.kafka.tools import CONFIGS, FEATURES, LOG_DIRS, VERSIONS, Tools
+from tests.polling import until
+from tests.tier.consumers import Reader, produce
+from tests.upstream.conftest import started
+from tests.upstream.kafka import set_configs, wired
+
+pytestmark = [pytest.mark.kafka, pytest.mark.clients, pytest.mark.timeout(600)]
+
+ANSWER_S = 30.0
+ATTACHED_S = 120.0
+SHUT_DOWN_MAX_S = 15.0
+"""Kafka waits for 40 s and more if somebody has not read the metadata."""
+
+
+class InFront(NamedTuple):
+    """A tier that is attached, and how it was before."""
+
+    kafka: KafkaNodes
+    tier: Tier
+    before: dict[str, Any]
+    brokers_before: set[int]
+
+    @property
+    def admin(self) -> AdminClient:
+        """A client that knows the tier's first node alone."""
+        return AdminClient({"bootstrap.servers": self.tier.bootstrap})
+
+    def upstream(self) -> list[dict[str, Any]]:
+        """What each node is to the cluster."""
+        return [node["upstream"] or {} for node in self.tier.status()["nodes"]]
+
+
+def in_front_of(kafka: KafkaNodes, nodes: int) -> Iterator[InFront]:
+    brokers, controllers = (
+        ",".join(f"{host}:{port}" for host, port in map(address, kafka.numbers))
+        for address in (kafka.address, kafka.controller)
+    )
+    size = ("--nodes", str(nodes), "--replicas", str(nodes))
+    with Tier(*size, "--upstream", brokers, "--controllers", controllers, nodes=nodes) as tier:
+        before, brokers_before = tier.status(), told_brokers(address_of(kafka, 1))
+        tier.run("attach")
+        found = InFront(kafka, tier, before, brokers_before)
+        until(lambda: all(each.get("state") == "running" for each in found.upstream()), "all are brokers")
+        yield found
+
+
+@pytest.fixture(scope="module")
+def one(kafka: KafkaNodes) -> Iterator[InFront]:
+    """A tier of one node in front of one broker."""
+    yield from in_front_of(kafka, 1)
+
+
+@pytest.fixture(scope="module")
+def many(version: str) -> Iterator[InFront]:
+    """A tier of three nodes in front of three brokers."""
+    for kafka in started(version, 3, {"offsets.topic.num.partitions": "2"}):
+        yield from in_front_of(kafka, 3)
+
+
+def address_of(kafka: KafkaNodes, number: int) -> str:
+    host, port = kafka.address(number)
+    return f"{host}:{port}"
+
+
+def told_brokers(bootstrap: str) -> set[int]:
+    return set(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=ANSWER_S).brokers)
+
+
+def told_soon(bootstrap: str, expected: set[int]) -> None:
+    until(lambda: told_brokers(bootstrap) == expected, f"{bootstrap} tells of {sorted(expected)}")
+
+
+def test_a_node_is_a_broker_from_the_attach_on(one: InFront) -> None:
+    (before,) = [node["upstream"] for node in one.before["nodes"]]
+    assert (before["state"], before["goal"], one.brokers_before) == ("not registered", 0, {1})
+    assert told_brokers(address_of(one.kafka, 1)) == told_brokers(one.tier.bootstrap) == {1, 1001}
+    assert f"In front of {CLUSTER_ID}: attached; node 1 as broker 1001 (running)" in one.tier.run("status")
+
+
+def test_what_is_sent_to_a_node_is_carried_out_by_the_cluster(one: InFront) -> None:
+    one.admin.create_topics([NewTopic("carried-out", 5, 1)])["carried-out"].result(ANSWER_S)
+    for bootstrap in (one.tier.bootstrap, address_of(one.kafka, 1)):
+        topics = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=ANSWER_S).topics
+        assert [each.leader for each in topics["carried-out"].partitions.values()] == [1] * 5
+    cluster = one.admin.describe_cluster().result(ANSWER_S)
+    assert (cluster.cluster_id, {node.id for node in cluster.nodes}) == (CLUSTER_ID, {1, 1001})
+    one.admin.delete_topics(["carried-out"])["carried-out"].result(ANSWER_S)
+
+
+def test_every_broker_tells_its_own_configs(one: InFront) -> None:
+    for broker_id in ("1", "1001"):
+        asked = ConfigResource(ResourceType.BROKER, broker_id)
+        told = one.admin.describe_configs([asked])[asked].result(ANSWER_S)
+        assert told["node.id"].value == broker_id
+
+
+def test_kafkas_tools_take_a_node_for_a_broker(one: InFront) -> None:
+    with Tools(jvm.build_tools(), one.tier.bootstrap) as tools:
+        versions = tools.run(VERSIONS)
+        for address in (address_of(one.kafka, 1), one.tier.bootstrap):
+            assert f"{address} (id: " in versions
+        assert "(id: 1001 " in versions
+        assert '"broker":1001' in tools.run(LOG_DIRS, "--describe", "--broker-list", "1001")
+        assert "node.id=1001" in tools.run(
+            CONFIGS, "--entity-type", "brokers", "--entity-name", "1001", "--describe", "--all"
+        )
+        assert "metadata.version" in tools.run(FEATURES, "describe")
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_groups_are_coordinated_by_the_node_and_read_from_the_broker(one: InFront, protocol: str) -> None:
+    topic = f"read-{protocol}"
+    one.admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(ANSWER_S)
+    produce(one.tier.bootstrap, topic, 30, partitions=3)
+    reader = Reader(one.tier.bootstrap, topic, f"group-{protocol}", **{"group.protocol": protocol})
+    reader.start()
+    until(lambda: len(reader.seen) == 30, "all records are read")
+    reader.stop()
+    (group,) = one.admin.describe_consumer_groups([f"group-{protocol}"]).values()
+    assert group.result(ANSWER_S).coordinator.id == 1001
+
+
+def test_a_groups_configs_reach_its_coordinator(one: InFront) -> None:
+    """KIP-848: a group's own heartbeat interval, set at the cluster, is what the node tells a member."""
+
+    async def story() -> None:
+        async with wired(HOST, one.kafka.address(1)[1]) as broker, wired(HOST, one.tier.port) as node:
+            await set_configs(broker, GROUP_RESOURCE, "configured", consumer_heartbeat_interval_ms="7000")
+            end = time.monotonic() + ANSWER_S
+            while (told := await _joined(node)) != 7_000:
+                assert time.monotonic() < end, told
+
+    asyncio.run(story())
+
+
+async def _joined(node: Any) -> int:
+    answer = await node.call(
+        "consumer_group_heartbeat",
+        1,
+        group_id="configured",
+        member_id="qTw0Ls1uTDmIvLb_3xvGHw",
+        member_epoch=0,
+        instance_id=None,
+        rack_id=None,
+        rebalance_timeout=60_000,
+        subscribed_topic_names=["nothing"],
+        subscribed_topic_regex=None,
+        server_assignor=None,
+        topic_partitions=[],
+    )
+    assert not answer["error_code"], answer
+    return int(answer["heartbeat_interval"])
+
+
+def test_a_node_that_dies_is_the_same_broker_again(one: InFront) -> None:
+    (before,) = one.upstream()
+    (broker,) = one.tier.brokers()
+    os.kill(broker["pid"], signal.SIGKILL)
+
+    def is_back() -> bool:
+        brokers = one.tier.brokers()
+        return [each.get("state") for each in one.upstream()] == ["running"] and bool(
+            brokers and brokers[0]["pid"] != broker["pid"]
+        )
+
+    until(is_back, "the node is a broker again")
+    assert one.upstream()[0]["broker_epoch"] == before["broker_epoch"]
+    assert told_brokers(one.tier.bootstrap) == {1, 1001}
+
+
+def test_a_tier_that_starts_again_knows_its_cluster(one: InFront) -> None:
+    (before,) = one.upstream()
+    one.tier.run("down")
+    kept = read(one.tier.data_dir)
+    assert kept is not None
+    assert kept.upstream is not None
+    assert (kept.upstream.cluster_id, kept.upstream.broker_id(1)) == (CLUSTER_ID, 1001)
+    with pytest.raises(RuntimeError, match="cannot change to 2001"):
+        one.tier.run("up", "--set", "upstream.first.broker.id=2001")
+    one.tier.run("up", "--detach", "--port", str(one.tier.port))
+    until(lambda: [each.get("state") for each in one.upstream()] == ["running"], "it is a broker again")
+    assert one.upstream()[0]["broker_epoch"] == before["broker_epoch"]
+
+
+def test_three_nodes_are_brokers_and_one_of_the_clusters_own_may_go(many: InFront) -> None:
+    """Nodes read the metadata in time, so that no broker's shutdown waits for them; and they ask another
+    broker when the one that they ask has gone."""
+    nodes = {1001, 1002, 1003}
+    assert told_brokers(address_of(many.kafka, 1)) == {1, 2, 3} | nodes
+    bootstraps = [f"{HOST}:{many.tier.port + number}" for number in range(3)]
+    for number in many.kafka.numbers:
+        process, began = many.kafka.process(number), time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        process.wait(SHUT_DOWN_MAX_S)
+        assert time.monotonic() - began < SHUT_DOWN_MAX_S
+        for bootstrap in bootstraps:
+            told_soon(bootstrap, {1, 2, 3} - {number} | nodes)
+        many.kafka.launch(number)
+        many.kafka.wait_until_it_listens(number)
+        told_soon(bootstraps[0], {1, 2, 3} | nodes)
+    assert [each["state"] for each in many.upstream()] == ["running"] * 3
