@@ -14,6 +14,9 @@ from cluster.settings import SettingsError, load, parse_assignments
 from cluster.settings_table import CONSTANTS, SETTINGS
 from tests.kafka.jvm import CACHE_VARIABLE
 
+IN_FRONT = {"upstream.bootstrap.servers": "b:1", "upstream.controllers": "c:1"}
+"""A tier in front of a Kafka cluster."""
+
 
 def test_defaults_are_kafkas_own() -> None:
     """Coordinators that no source tells anything have Kafka's defaults."""
@@ -79,6 +82,12 @@ def test_a_tier_starts_beside_the_variable_that_names_the_cache_of_the_tests() -
         ({"advertised.port": "9094"}, "3 ports beside those of the nodes (9092 to 9094)"),
         ({"advertised.port": "65535"}, "and below 65536"),
         ({"history.dir": "nowhere://a"}, "history.dir = 'nowhere://a' (flag): Protocol not known"),
+        (
+            {"upstream.controllers": "c:1"},
+            "(flag): a tier in front of a cluster needs upstream.bootstrap",
+        ),
+        (IN_FRONT | {"upstream.controllers": "c1:1,c2"}, "upstream.controllers = 'c2' (flag): a list of hos"),
+        (IN_FRONT | {"listener.security.protocol": "SASL_PLAINTEXT"}, "in front of a cluster PLAINTEXT is"),
         ({"grup.max.size": "1"}, "did you mean group.max.size?"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 
 from actors.controller import placement_file
 from actors.controller.placement_file import SavedPlacement
-from actors.ground.spec import Copy, NodeSpec, copies
+from actors.ground.spec import Copy, NodeSpec, UpstreamSpec, copies
 from actors.metadata.records import GroupPlacementValue, SplitValue
 from cluster import tier_file
 from cluster.tier_file import Running, TierError, TierFile
@@ -38,7 +38,8 @@ RUNNING = Running(
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert tier_file.read(tmp_path) is None
-    for tier in (TIER, replace(TIER, running=RUNNING)):
+    upstream = UpstreamSpec("c", (("b1", 9092), ("b2", 9092)), (("c1", 9093),), 1000, "CLIENTS")
+    for tier in (TIER, replace(TIER, upstream=upstream), replace(TIER, running=RUNNING)):
         tier_file.write(tmp_path, tier)
         assert tier_file.read(tmp_path) == tier
     tier_file.stopped(tmp_path)

@@ -38,11 +38,8 @@ class InFront(NamedTuple):
     tier: Tier
     before: dict[str, Any]
     brokers_before: set[int]
-
-    @property
-    def admin(self) -> AdminClient:
-        """A client that knows the tier's first node alone."""
-        return AdminClient({"bootstrap.servers": self.tier.bootstrap})
+    admin: AdminClient
+    """A client that was told of the tier's first node alone."""
 
     def upstream(self) -> list[dict[str, Any]]:
         """What each node is to the cluster."""
@@ -58,7 +55,7 @@ def in_front_of(kafka: KafkaNodes, nodes: int) -> Iterator[InFront]:
     with Tier(*size, "--upstream", brokers, "--controllers", controllers, nodes=nodes) as tier:
         before, brokers_before = tier.status(), told_brokers(address_of(kafka, 1))
         tier.run("attach")
-        found = InFront(kafka, tier, before, brokers_before)
+        found = InFront(kafka, tier, before, brokers_before, admin_of(tier.bootstrap))
         until(lambda: all(each.get("state") == "running" for each in found.upstream()), "all are brokers")
         yield found
 
@@ -81,8 +78,12 @@ def address_of(kafka: KafkaNodes, number: int) -> str:
     return f"{host}:{port}"
 
 
+def admin_of(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
 def told_brokers(bootstrap: str) -> set[int]:
-    return set(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=ANSWER_S).brokers)
+    return set(admin_of(bootstrap).list_topics(timeout=ANSWER_S).brokers)
 
 
 def told_soon(bootstrap: str, expected: set[int]) -> None:
@@ -99,7 +100,7 @@ def test_a_node_is_a_broker_from_the_attach_on(one: InFront) -> None:
 def test_what_is_sent_to_a_node_is_carried_out_by_the_cluster(one: InFront) -> None:
     one.admin.create_topics([NewTopic("carried-out", 5, 1)])["carried-out"].result(ANSWER_S)
     for bootstrap in (one.tier.bootstrap, address_of(one.kafka, 1)):
-        topics = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=ANSWER_S).topics
+        topics = admin_of(bootstrap).list_topics(timeout=ANSWER_S).topics
         assert [each.leader for each in topics["carried-out"].partitions.values()] == [1] * 5
     cluster = one.admin.describe_cluster().result(ANSWER_S)
     assert (cluster.cluster_id, {node.id for node in cluster.nodes}) == (CLUSTER_ID, {1, 1001})
