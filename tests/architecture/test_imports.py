@@ -37,7 +37,7 @@ PURE = (
         for name in (
             *("applying", "cluster_records", "control_records", "controller", "duels", "image", "leadership"),
             *("levels", "moves", "node", "node_care", "partitions", "registration", "reports"),
-            *("requests", "sent", "states", "together", "topic_records", "user_records"),
+            *("requests", "sent", "states", "tier_image", "together", "topic_records", "user_records"),
         )
     ),
     "storage/history/calls.py",

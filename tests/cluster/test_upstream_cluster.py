@@ -14,6 +14,7 @@ import pytest
 
 from actors.ground.spec import UpstreamSpec
 from cluster.cli import screen
+from cluster.cli.tables import Console
 from cluster.settings import Settings, load
 from cluster.tier_file import TierError
 from cluster.upstream_cluster import found
@@ -98,7 +99,7 @@ def test_status_says_what_the_nodes_are_to_the_cluster(capsys: pytest.CaptureFix
     told = {"cluster_id": "mine", "broker_id": 1_001, "state": "running", "goal": 1, "problem": "it is away"}
     shown = screen.summary(tier, WHERE, {"broker-1": {"upstream": told}})
     assert shown["upstream"] == {"cluster_id": "mine", "goal": "attached"}
-    screen._show_upstream(screen.Console(width=200), shown)
+    screen._show_upstream(Console(width=200), shown)
     out = capsys.readouterr().out
     assert "In front of mine: attached; node 1 as broker 1001 (running)" in out
     assert "node 1, upstream: it is away" in out

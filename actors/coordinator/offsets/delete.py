@@ -124,9 +124,11 @@ def note_deleted_topics(state: ShardState, before: MetadataImage, now_ms: int) -
 
     Called on leaders and followers; only a leader's timers fire. What was seen deleted is kept, so that a
     follower makes up for a leader that fell before its tombstones were committed. Topic ids never come back,
-    so an id that was here and is not is deleted for good, whatever has its name by then.
+    so an id that was here and is not is deleted for good, whatever has its name by then. Internal topics are
+    never deleted: they have another id once the image is that of a Kafka cluster.
     """
-    deleted = before.topics_by_id.keys() - state.image.topics_by_id.keys()
+    gone = before.topics_by_id.keys() - state.image.topics_by_id.keys()
+    deleted = {topic_id for topic_id in gone if not before.topics_by_id[topic_id].internal}
     if not deleted:
         return
     names = {topic_id: before.topics_by_id[topic_id].name for topic_id in sorted(deleted)}

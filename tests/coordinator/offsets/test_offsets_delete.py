@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from actors.coordinator.ground.timers import SLOT_MS
 from actors.coordinator.offsets.walk import STOPS_PER_SLICE_MAX
-from actors.ground.image import MetadataImage, TopicImage
+from actors.ground.image import MetadataImage, TopicImage, Upstream
 from actors.ground.records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
+from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.protocol import api_keys
 from actors.protocol.messages import OffsetDeleteRequest
 from tests.coordinator.driver import Driver, image_of, topic_id
@@ -94,6 +95,17 @@ def test_offsets_without_a_topic_id_go_by_the_name() -> None:
     tier.shard.apply(key, value._replace(topic_id=bytes(16)))
     _set_image(tier, MetadataImage(version=2, topics=(TopicImage(topic_id(77), "t", (0,)),)))
     assert tier.records() == {}
+
+
+def test_an_internal_topic_that_gets_its_id_from_a_cluster_was_not_deleted() -> None:
+    """O16: a group that reads `__consumer_offsets` keeps its offsets, topic ids or not."""
+    tier = Driver(image=MetadataImage(version=1, offsets_leaders=(1,)))
+    tier.commit_offsets("g", OFFSETS_TOPIC)
+    [(key, value)] = tier.records().items()
+    assert isinstance(value, OffsetCommitValue)
+    tier.shard.apply(key, value._replace(topic_id=bytes(16)))
+    _set_image(tier, MetadataImage(version=2, offsets_leaders=(1,), upstream=Upstream(topic_id(7))))
+    assert list(tier.records()) == [key]
 
 
 def test_a_follower_that_saw_a_deletion_cleans_up_when_it_is_elected() -> None:
