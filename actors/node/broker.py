@@ -136,7 +136,8 @@ class Broker(Actor):
         self._fallen = FallenLeaders(ways)
         self._groups = GroupRelay(ways, self._fallen, self._gate)
         self._leaderless = Leaderless(asyncio.get_running_loop(), lambda: self._partitioning)
-        self._log_ends = LogEnds(node_id, self._peers, self._apis.handle)
+        ask_upstream = None if self._upstream is None else self._upstream.ask_leader
+        self._log_ends = LogEnds(node_id, self._peers, self._apis.handle, ask_upstream)
         self._apis.verify_with(self._transactions.add_partitions)
         self._apis.elect_with(Elections(spec, self._controller).elect)
         self._internal_topics = InternalTopics(self, self._hub, self._internal_appended, clock)

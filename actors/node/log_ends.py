@@ -22,14 +22,19 @@ from actors.protocol.header import Header
 
 class LogEnds:
     """The ends of logs, for the broker of node `node_id`. `list_here` answers for the logs that this broker
-    leads."""
+    leads; `ask_upstream` has a broker answer that is no node of the tier, if there are such brokers."""
 
     def __init__(
-        self, node_id: int, peers: Peers, list_here: Callable[[Header, Any], Awaitable[Any]]
+        self,
+        node_id: int,
+        peers: Peers,
+        list_here: Callable[[Header, Any], Awaitable[Any]],
+        ask_upstream: Callable[[int, Header, Any], Awaitable[Any]] | None = None,
     ) -> None:
         self._node_id = node_id
         self._peers = peers
         self._list_here = list_here
+        self._ask_upstream = ask_upstream
 
     async def answer(self, image: MetadataImage, header: Header, entity: Any) -> Any:
         """Return kio's answer without the partitions that do not exist, have no leader, or whose leader does
@@ -42,7 +47,7 @@ class LogEnds:
             for node_id, partitions in of_node.items():
                 parts[node_id].append(replace(topic, partitions=tuple(partitions)))
         asked = (
-            self._ask(node_id, header, replace(entity, topics=tuple(topics)))
+            self._ask(image, node_id, header, replace(entity, topics=tuple(topics)))
             for node_id, topics in parts.items()
             if node_id is not None and node_id != NO_NODE
         )
@@ -50,7 +55,9 @@ class LogEnds:
         topics = tuple(topic for answer in answers for topic in answer.topics)
         return codec.build(codec.response_class(header.api_key, header.api_version), topics=topics)
 
-    async def _ask(self, node_id: int, header: Header, entity: Any) -> Any:
+    async def _ask(self, image: MetadataImage, node_id: int, header: Header, entity: Any) -> Any:
         if node_id == self._node_id:
             return await self._list_here(header, entity)
+        if node_id not in image.nodes and self._ask_upstream is not None:
+            return await self._ask_upstream(node_id, header, entity)
         return await self._peers.ask(node_id, header.api_key, header.api_version, entity, ANSWER_TIMEOUT_S)

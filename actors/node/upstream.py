@@ -27,6 +27,7 @@ from actors.ground.tasks import Tasks
 from actors.ground.upstream_goal import DETACHED
 from actors.network.connection import Service
 from actors.network.early import Again, Decision, EarlyConnection, Keep
+from actors.network.frames import LENGTH_BYTES
 from actors.protocol.api_keys import DESCRIBE_CONFIGS, FETCH, LIST_TRANSACTIONS, METADATA
 from actors.protocol.header import Header
 from actors.upstream.connecting import connector
@@ -40,7 +41,7 @@ from actors.upstream.node import NodeInvalid, TierNode
 from actors.upstream.registered import RegisteredNode, RegistrationRefused
 from actors.upstream.registration import Facts, RegisteredBroker
 from actors.upstream.states import State
-from actors.upstream.tier_image import is_news, overlaid
+from actors.upstream.tier_image import is_news, outer_id, overlaid
 
 log = logging.getLogger("groupd.upstream")
 
@@ -86,6 +87,8 @@ class UpstreamNode:
         self._connect = connect or connector(f"groupd-{self._broker.broker_id}")
         self._follower = Follower(self._connect, self._spec.controllers)
         self._forwarding = Forwarding(self._connect, self._brokers)
+        self._leaders: dict[int, Forwarding] = {}
+        """The way to each broker that was asked as a leader."""
         self._registered: RegisteredNode | None = None
         self._own: MetadataImage | None = None
         self._shown: MetadataImage | None = None
@@ -151,7 +154,8 @@ class UpstreamNode:
             while self._is_registered and loop.time() < deadline:
                 await asyncio.sleep(LEAVE_INTERVAL_S)
         self._tasks.close()
-        await self._forwarding.close()
+        for way in (self._forwarding, *self._leaders.values()):
+            await way.close()
 
     def take(self, own: MetadataImage) -> None:
         """Take a newer image of the tier's own; `show` is given what is made of it soon."""
@@ -293,15 +297,19 @@ class UpstreamNode:
 
     def _brokers(self) -> list[Address]:
         """Return where the cluster's own brokers are that may be asked now."""
-        cluster = self.cluster
+        brokers = () if self.cluster is None else self.cluster.brokers.values()
         found = [
-            (endpoint.host, endpoint.port)
-            for broker in (() if cluster is None else cluster.brokers.values())
+            address
+            for broker in brokers
             if not (broker.fenced or broker.in_controlled_shutdown or self._is_of_the_tier(broker.broker_id))
-            for endpoint in broker.endpoints
-            if endpoint.name == self._spec.listener
+            for address in self._addresses_of(broker.broker_id)
         ]
         return found or list(self._spec.brokers)
+
+    def _addresses_of(self, broker_id: int) -> list[Address]:
+        broker = None if self.cluster is None else self.cluster.brokers.get(broker_id)
+        endpoints = () if broker is None else broker.endpoints
+        return [(each.host, each.port) for each in endpoints if each.name == self._spec.listener]
 
     def decide(self, early: EarlyConnection, frame: bytes, service: Service) -> Decision | None:
         """Decide about a connection that has yet to show what it is; None: as in any tier. Clients ask for
@@ -343,6 +351,16 @@ class UpstreamNode:
 
     async def _pass_on(self, frame: bytes) -> bytes | None:
         return await self._forwarding.forward(frame, may_repeat=api_key_of(frame) in REPEATABLE)
+
+    async def ask_leader(self, leader: int, header: Header, entity: Any) -> Any:
+        """Ask the broker that leads partitions; `leader` is its id in the tier's image. Return kio's answer;
+        None if there is none."""
+        broker_id = outer_id(self._spec, leader)
+        if broker_id not in self._leaders:
+            self._leaders[broker_id] = Forwarding(self._connect, partial(self._addresses_of, broker_id))
+        request = codec.encode_request(header, entity)[LENGTH_BYTES:]
+        answer = await self._leaders[broker_id].forward(request, may_repeat=True)
+        return None if answer is None else codec.decode_response(header, answer)
 
     def answer_in_place(
         self,
