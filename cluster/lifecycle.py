@@ -89,15 +89,16 @@ def run(
     *,
     stay: bool = True,
     kinds: Mapping[str, str] = runtime.KINDS,
+    upstream: UpstreamSpec | None = None,
 ) -> None:
     """Start a tier, call `ready`, keep it until a signal comes, stop it.
 
-    With `stay` false the tier is left behind in its Ray cluster. `kinds` names the actors' classes.
+    With `stay` false the tier is left behind in its Ray cluster. `kinds` names the actors' classes. The tier
+    stands in front of the Kafka cluster `upstream`; None: of the one that it was made for, if any.
     Raises TierError, StartInterruptedError.
     """
-    settings, existing = check(settings)
+    settings, _ = check(settings)
     data_dir = Path(settings["data.dir"]).resolve()
-    settings, upstream = _in_front_of(settings, existing, data_dir)
     stop = StopRequest()
     with tier_file.locked(data_dir):
         existing = tier_file.read(data_dir)
@@ -138,22 +139,6 @@ def run(
         finally:
             if not left_behind:
                 _put_away(tier, run_dir, data_dir, progress)
-
-
-def _in_front_of(
-    settings: Settings, existing: TierFile | None, data_dir: Path
-) -> tuple[Settings, UpstreamSpec | None]:
-    """Return the Kafka cluster that the tier stands in front of, and the settings with its number of offsets
-    partitions. Raises TierError."""
-    if not settings["upstream.bootstrap.servers"] and (existing is None or existing.upstream is None):
-        return settings, None
-    from cluster import upstream_cluster  # here, because most tiers stand in front of nothing
-
-    found = upstream_cluster.found(settings, existing, data_dir)
-    if found is None:
-        return settings, None
-    origin = f"cluster {found.upstream.cluster_id}"
-    return settings.changed({tier_file.PARTITIONS: found.partitions}, origin), found.upstream
 
 
 def _run_dir(settings: Settings, existing: TierFile | None, tier_id: str) -> Path:

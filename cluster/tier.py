@@ -67,7 +67,7 @@ def plan_tier(
     if history_dir and "://" not in history_dir:
         history_dir = str(Path(history_dir).resolve())
     if existing is not None:
-        return replace(existing, nodes=nodes, history_dir=history_dir, upstream=upstream)
+        return replace(existing, nodes=nodes, history_dir=history_dir, upstream=upstream or existing.upstream)
     places = [placement.Place(node.node_id, node.rack) for node in nodes]
     replicas = settings["offsets.topic.replication.factor"]
     rows = placement.spread(places, settings["offsets.topic.num.partitions"], replicas)

@@ -102,17 +102,7 @@ class Broker(Actor):
         self._controller = new_controller(spec)
         self._logs = TopicLogs(spec.broker, f"{spec.data_dir}/node-{node_id}/topics")
         clock = clock_ms or steady_clock_ms()
-        self._apis = BrokerApis(
-            BrokerContext(
-                node_id=node_id,
-                broker_id=node_id if self._upstream is None else self._upstream.broker_id,
-                settings=spec.broker,
-                group_settings=spec.groups,
-                controller=self._controller,
-                logs=self._logs,
-                clock_ms=clock,
-            )
-        )
+        self._apis = BrokerApis(self._new_context(clock))
         limits = ConnectionLimits.of(spec.broker)
         self._gate = Gate(spec.broker)
         self._quota = ConnectionQuota(limits)
@@ -143,6 +133,18 @@ class Broker(Actor):
         self._internal_topics = InternalTopics(self, self._hub, self._internal_appended, clock)
         self._apis.read_internal_from(self._internal_topics)
         super().__init__(spec.data_dir, broker_name(node_id))
+
+    def _new_context(self, clock_ms: Callable[[], int]) -> BrokerContext:
+        node_id = self._node.node_id
+        return BrokerContext(
+            node_id=node_id,
+            broker_id=node_id if self._upstream is None else self._upstream.broker_id,
+            settings=self._spec.broker,
+            group_settings=self._spec.groups,
+            controller=self._controller,
+            logs=self._logs,
+            clock_ms=clock_ms,
+        )
 
     async def _open(self) -> None:
         raise_file_limit()

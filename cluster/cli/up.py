@@ -11,6 +11,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from actors import ray_host
+from actors.ground.spec import UpstreamSpec
 from cluster import lifecycle
 from cluster.cli import screen
 from cluster.cli.common import (
@@ -126,7 +127,8 @@ def _up_here(settings: Settings, as_json: bool, *, stay: bool) -> None:
         )
 
     try:
-        lifecycle.run(settings, show, ready, stay=stay)
+        settings, upstream = _in_front(settings)
+        lifecycle.run(settings, show, ready, stay=stay, upstream=upstream)
     except StartInterruptedError:
         show("", 0, 0)
         fail("stopped before the tier was ready", EXIT_INTERRUPTED)
@@ -142,6 +144,14 @@ def _up_here(settings: Settings, as_json: bool, *, stay: bool) -> None:
     show("", 0, 0)
     if stay and not as_json:
         console.print("The tier is stopped; its data is kept.")
+
+
+def _in_front(settings: Settings) -> tuple[Settings, UpstreamSpec | None]:
+    """Return the Kafka cluster that the tier stands in front of, as `attaching.in_front` does."""
+    from cluster.attaching.in_front import in_front  # here, because most tiers stand in front of nothing
+
+    settings, _ = lifecycle.check(settings)
+    return in_front(settings)
 
 
 def _up_in_background(settings: Settings, flags: dict[str, Any], config: Path | None, as_json: bool) -> None:

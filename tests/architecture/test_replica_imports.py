@@ -34,7 +34,7 @@ NOT_LOADED = {
         *("kio.index", "kio.serial", "kio.records", "_kio_native"),
     ),
 }
-OURS_MAX = 320
+OURS_MAX = 324
 """How many modules of ours there may be. One more is no mistake, but it should be one that replicas need."""
 MODULES_MAX = 584
 """How many modules there may be in all, of Python 3.11 and our libraries as of today, with room for a few."""

@@ -7,15 +7,22 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from typer.testing import CliRunner
 
+from actors.upstream.controllers import words
 from actors.upstream.image import GROUP_RESOURCE
 from bench.ground.throwaway import Tier
 from bench.peers.kafka_nodes import CLUSTER_ID, HOST, KafkaNodes
+from cluster.cli import app
 from cluster.tier_file import read
+from storage.history.segments.folder import Folder
+from tests.history.read_back import read_all
 from tests.kafka import jvm
 from tests.kafka.tools import CONFIGS, FEATURES, LOG_DIRS, VERSIONS, Tools
 from tests.polling import until
@@ -29,6 +36,7 @@ ANSWER_S = 30.0
 ATTACHED_S = 120.0
 SHUT_DOWN_MAX_S = 15.0
 """Kafka waits for 40 s and more if somebody has not read the metadata."""
+QUICK_SAMPLES = ("--set=history.lag.interval.ms=300", "--set=history.segment.ms=200")
 
 
 class InFront(NamedTuple):
@@ -48,11 +56,12 @@ class InFront(NamedTuple):
 
 def in_front_of(kafka: KafkaNodes, nodes: int) -> Iterator[InFront]:
     brokers, controllers = (
-        ",".join(f"{host}:{port}" for host, port in map(address, kafka.numbers))
+        ",".join(words(address(number)) for number in kafka.numbers)
         for address in (kafka.address, kafka.controller)
     )
     size = ("--nodes", str(nodes), "--replicas", str(nodes))
-    with Tier(*size, "--upstream", brokers, "--controllers", controllers, nodes=nodes) as tier:
+    cluster = ("--upstream", brokers, "--controllers", controllers)
+    with Tier(*size, *cluster, *QUICK_SAMPLES, nodes=nodes) as tier:
         before, brokers_before = tier.status(), told_brokers(address_of(kafka, 1))
         tier.run("attach")
         found = InFront(kafka, tier, before, brokers_before, admin_of(tier.bootstrap))
@@ -74,8 +83,7 @@ def many(version: str) -> Iterator[InFront]:
 
 
 def address_of(kafka: KafkaNodes, number: int) -> str:
-    host, port = kafka.address(number)
-    return f"{host}:{port}"
+    return words(kafka.address(number))
 
 
 def admin_of(bootstrap: str) -> AdminClient:
@@ -170,6 +178,44 @@ async def _joined(node: Any) -> int:
     )
     assert not answer["error_code"], answer
     return int(answer["heartbeat_interval"])
+
+
+def test_lag_is_that_of_the_brokers_logs(one: InFront) -> None:
+    """Ten records in each partition, of which the group has committed as many as the partition's number."""
+    one.admin.create_topics([NewTopic("lagging", 3, 1)])["lagging"].result(ANSWER_S)
+    produce(one.tier.bootstrap, "lagging", 30, partitions=3)
+    committed = [TopicPartition("lagging", number, number) for number in range(3)]
+    wanted = [ConsumerGroupTopicPartitions("late", committed)]
+    one.admin.alter_consumer_group_offsets(wanted)["late"].result(ANSWER_S)
+    until(lambda: sampled_lag(one.tier, "late") == {0: 10, 1: 9, 2: 8}, "the lag is told")
+
+
+def sampled_lag(tier: Tier, group: str) -> dict[int, int]:
+    """Partition -> the lag that was told of it."""
+    columns = ["kind", "group_id", "partition", "lag"]
+    table, _ = read_all(Folder(str(tier.data_dir / "history")), columns=columns)
+    rows = (row for row in table.to_pylist() if (row["kind"], row["group_id"]) == ("lag", group))
+    return {row["partition"]: row["lag"] for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--set=upstream.first.broker.id=1",), "id-taken: Id 1 belongs to"),
+        (("--set=upstream.first.broker.id=2001",), "second-tier: Broker 1001 is of a tier"),
+        (("--set=upstream.listener.name=OTHER",), "listener-missing: The brokers have a listener PLAINTEXT"),
+    ],
+    ids=["id", "second tier", "listener"],
+)
+def test_a_cluster_that_is_not_to_be_stood_in_front_of_is_refused_by_name(
+    one: InFront, tmp_path: Path, flags: tuple[str, ...], said: str
+) -> None:
+    cluster = ("--upstream", address_of(one.kafka, 1), "--controllers", words(one.kafka.controller(1)))
+    refused = CliRunner().invoke(app, ["up", *cluster, *flags, "--data-dir", str(tmp_path)])
+    assert refused.exit_code == 1, refused.output
+    assert said in refused.stderr
+    assert read(tmp_path) is None
+    assert told_brokers(address_of(one.kafka, 1)) == {1, 1001}
 
 
 def test_a_node_that_dies_is_the_same_broker_again(one: InFront) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 
 from actors.ground.spec import UpstreamSpec
 from actors.upstream.controllers import Address, CannotFollow, Elsewhere, NotAllowed, find_active
+from cluster import tier_file
 from cluster.attaching.facts import Wishes
 from cluster.attaching.looking import connector, look
 from cluster.attaching.obstacles import BLOCKS, obstacles
@@ -30,22 +31,15 @@ PASSING: Final = frozenset({"share-groups", "streams-groups", "partition-without
 """The obstacles that pass while the tier waits: `groupd attach` looks for them."""
 
 
-class Found:
-    """What a tier is told of the cluster. `partitions` is the number of its offsets partitions."""
-
-    def __init__(self, upstream: UpstreamSpec, partitions: int) -> None:
-        self.upstream = upstream
-        self.partitions = partitions
-
-
-def found(settings: Settings, existing: TierFile | None, data_dir: Path) -> Found | None:
-    """Return the cluster that the tier stands in front of, if it does: as it is found for a tier that is
-    made, or the one that an existing tier was made for. Raises TierError if it must not be, by name."""
+def in_front(settings: Settings) -> tuple[Settings, UpstreamSpec | None]:
+    """Return the cluster that a tier with these settings stands in front of, if it does, and the settings
+    with the cluster's number of offsets partitions. Raises TierError if it must not stand there, by name."""
+    data_dir = Path(settings["data.dir"])
+    existing = tier_file.read(data_dir)
     if existing is not None:
-        kept = _again(settings, existing, data_dir)
-        return None if kept is None else Found(kept, len(existing.placement))
+        return settings, _again(settings, existing, data_dir)
     if not settings[BROKERS]:
-        return None
+        return settings, None
     made = UpstreamSpec("", *_addresses(settings), settings[FIRST_ID] - 1, settings[LISTENER])
     return _looked_at(settings, made)
 
@@ -106,7 +100,7 @@ def _check_cluster(kept: UpstreamSpec, data_dir: Path) -> None:
         )
 
 
-def _looked_at(settings: Settings, upstream: UpstreamSpec) -> Found:
+def _looked_at(settings: Settings, upstream: UpstreamSpec) -> tuple[Settings, UpstreamSpec]:
     controllers = _client_properties(settings, CONTROLLERS)
     facts = run(_client_properties(settings, BROKERS), lambda kafka: look(kafka, controllers, measures=False))
     wishes = Wishes(settings[FIRST_ID], settings["nodes"], (upstream.listener,))
@@ -126,4 +120,5 @@ def _looked_at(settings: Settings, upstream: UpstreamSpec) -> Found:
             f"{PARTITIONS} = {settings[PARTITIONS]} ({settings.origins[PARTITIONS]}): the cluster has "
             f"{count}, and a tier in front of it has as many: leave that out"
         )
-    return Found(upstream._replace(cluster_id=facts.cluster_id), count)
+    found = settings.changed({PARTITIONS: count}, f"cluster {facts.cluster_id}")
+    return found, upstream._replace(cluster_id=facts.cluster_id)
