@@ -87,17 +87,20 @@ class UpstreamCare:
         goal, care = self._state().upstream_goal, self._care
         return {
             "cluster_id": self._spec.cluster_id,
+            "brokers": self._spec.brokers,
+            "controllers": self._spec.controllers,
+            "listener": self._spec.listener,
             "goal": GOAL_NAMES.get(goal, str(goal)),
             "problem": self._follower.problem or (None if care is None else care.moving.problem),
             "partitions": [] if care is None else care.rows(),
-            "nodes": {} if self._follower.image is None else self._nodes(self._follower.image),
+            "nodes": self._nodes(self._follower.image),
         }
 
-    def _nodes(self, cluster: ClusterImage) -> dict[int, str]:
+    def _nodes(self, cluster: ClusterImage | None) -> dict[int, str]:
         """Return what each node of the tier is to the cluster: broker id -> a word."""
         found = {}
         for node_id in sorted(self._state().nodes):
-            broker = cluster.brokers.get(self._spec.broker_id(node_id))
+            broker = None if cluster is None else cluster.brokers.get(self._spec.broker_id(node_id))
             word = "not registered" if broker is None else "fenced" if broker.fenced else "running"
             found[self._spec.broker_id(node_id)] = word
         return found

@@ -38,10 +38,20 @@ class Row(NamedTuple):
     problem: str | None
 
 
+class Upstream(NamedTuple):
+    """The cluster, as the tier was told of it when it was started."""
+
+    cluster_id: str
+    brokers: str
+    """Addresses, with commas between them."""
+    controllers: str
+    listener: str
+
+
 class TakeOverState(NamedTuple):
     """How far the take-over is."""
 
-    cluster_id: str
+    upstream: Upstream
     goal: int
     """Of `actors.ground.upstream_goal`."""
     problem: str | None
@@ -85,7 +95,7 @@ class TakeOverState(NamedTuple):
     def plain(self) -> dict[str, Any]:
         """Return it as plain values, for --json."""
         return {
-            "cluster_id": self.cluster_id,
+            "cluster_id": self.upstream.cluster_id,
             "goal": GOAL_NAMES[self.goal],
             "done": self.is_over,
             "served": self.served,
@@ -109,7 +119,14 @@ class TakeOver(ReplicaChanges):
         if found is None:
             raise TierError(NOT_IN_FRONT)
         return TakeOverState(
-            found["cluster_id"],
+            Upstream(
+                found["cluster_id"],
+                *(
+                    ",".join(f"{host}:{port}" for host, port in found[kind])
+                    for kind in ("brokers", "controllers")
+                ),
+                found["listener"],
+            ),
             _GOALS[found["goal"]],
             found["problem"],
             tuple(Row(**row) for row in found["partitions"]),

@@ -184,19 +184,15 @@ def _begin(
     from actors.ground.upstream_goal import ATTACHED
     from cluster.attaching.facts import Wishes
     from cluster.attaching.plan import plain, planned
-    from cluster.attaching.taking_over import NOT_IN_FRONT, begins
+    from cluster.attaching.taking_over import begins
 
-    take_over, upstream = _of(reached), reached.spec.upstream
-    if not begins(take_over.state()):
+    take_over = _of(reached)
+    state = take_over.state()
+    if not begins(state):
         return
-    if upstream is None:
-        raise TierError(NOT_IN_FRONT)
-    brokers, controllers = (
-        ",".join(f"{host}:{port}" for host, port in each) for each in (upstream.brokers, upstream.controllers)
-    )
-    ids = sorted(upstream.broker_id(node.node_id) for node in take_over.nodes())
+    ids, upstream = sorted(state.nodes), state.upstream
     wishes = Wishes(ids[0], ids[-1] - ids[0] + 1, (upstream.listener,))
-    made = planned(_looked(brokers, controllers, config, controllers_config), wishes)
+    made = planned(_looked(upstream.brokers, upstream.controllers, config, controllers_config), wishes)
     if made.is_blocked or (made.obstacles and not despite):
         if as_json:
             print_json(plain(made))

@@ -87,7 +87,9 @@ def _lines() -> Show:
 def show_state(state: TakeOverState) -> None:
     """Print how far every partition is."""
     nodes = ", ".join(f"{broker_id} {word}" for broker_id, word in sorted(state.nodes.items()))
-    typer.echo(f"Cluster {state.cluster_id}: {GOAL_NAMES[state.goal]}. Nodes as brokers: {nodes or 'none'}.")
+    typer.echo(
+        f"Cluster {state.upstream.cluster_id}: {GOAL_NAMES[state.goal]}. Nodes as brokers: {nodes or 'none'}."
+    )
     if state.goal == DETACHED:
         typer.echo("Its brokers coordinate all groups; `groupd attach` has the tier take them over.")
         return

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 from unittest.mock import patch
 
+from actors.ground.upstream_goal import ABORTED, ATTACHED, PAUSED
 from actors.upstream import joining, moving
 from actors.upstream.asks import Asks
 from actors.upstream.efforts import Effort
@@ -116,7 +117,7 @@ def begins_while_paused() -> Iterator[None]:
     real = Moving._decided
 
     def mistaken(self: Moving, seen: Any, live: Any, now_ms: int) -> Any:
-        goal = moving.ATTACHED if seen.goal == 2 else seen.goal
+        goal = ATTACHED if seen.goal == PAUSED else seen.goal
         return real(self, seen._replace(goal=goal), live, now_ms)
 
     with patch.object(Moving, "_decided", mistaken):
@@ -129,7 +130,7 @@ def goes_on_after_an_abort() -> Iterator[None]:
     real = Moving._decided
 
     def mistaken(self: Moving, seen: Any, live: Any, now_ms: int) -> Any:
-        goal = moving.ATTACHED if seen.goal == moving.ABORTED else seen.goal
+        goal = ATTACHED if seen.goal == ABORTED else seen.goal
         return real(self, seen._replace(goal=goal), live, now_ms)
 
     with patch.object(Moving, "_decided", mistaken):
@@ -153,7 +154,7 @@ def leaves_nodes_uncordoned() -> Iterator[None]:
 @contextmanager
 def is_detached_at_once() -> Iterator[None]:
     """It is detached when nothing of it is left here."""
-    clear = property(lambda self: self._seen is not None and self._seen.goal == moving.ABORTED)
+    clear = property(lambda self: self._seen is not None and self._seen.goal == ABORTED)
     with patch.object(Moving, "is_clear", clear):
         yield
 

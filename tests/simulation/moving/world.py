@@ -37,6 +37,8 @@ FAULTS_MS = 25_000
 REST_MS = 400_000
 STABLE_MS = 3_000
 SESSION_MS = 9_000
+GIVEN_BACK_MS = 2_000
+"""How long after an abort a partition may still join if nothing is lost."""
 UNSERVED_MAX_MS = 60_000
 """How long a partition may go without a commit, also while nodes die."""
 
@@ -55,6 +57,8 @@ class World:
         self.calm = False
         self.begun = 0
         self.gave_back = 0
+        self.joining_ms = [0] * COUNT
+        """Since when each partition joins though the present controller knows that it is not to."""
         self._due: list[tuple[int, int, Callable[[], None]]] = []
         self._number = count()
         self._seen: Image | None = None
@@ -140,9 +144,19 @@ class World:
         self.site.step(self.now_ms, STEP_MS)
         if self.kraft.offset != offset:
             self._see()
+        self._check_given_back()
         for index, unserved_ms in enumerate(self.site.unserved_ms):
             if (TOPIC, index) in self.kraft.partitions:
                 assert unserved_ms < UNSERVED_MAX_MS, f"nobody has served {index} for {unserved_ms} ms"
+
+    def _check_given_back(self) -> None:
+        """Check that an abort takes partitions back that are not here yet."""
+        for index in range(COUNT):
+            state = self.kraft.partitions.get((TOPIC, index))
+            joins = state is not None and state.leader in BROKERS and ours_in(state, frozenset(TIER))
+            if self.goal != ABORTED or not joins or self.loss:
+                self.joining_ms[index] = self.now_ms
+            assert self.now_ms - self.joining_ms[index] < GIVEN_BACK_MS, f"{index} still joins: {state}"
 
     def _at(self, after_ms: int, what: Callable[[], None]) -> None:
         heapq.heappush(self._due, (self.now_ms + after_ms, next(self._number), what))
@@ -177,6 +191,7 @@ class World:
     def _lead_anew(self) -> None:
         """Have another controller lead, which knows nothing."""
         self.moving, self.leadership = Moving(), Leadership()
+        self.joining_ms = [self.now_ms] * COUNT
 
     def _turn(self) -> None:
         assert self._seen is not None
@@ -349,7 +364,8 @@ class World:
         """Move a partition that is not here yet: between brokers, or to some nodes of the tier, too."""
         outside = self._led_outside()
         if outside:
-            able = (*BROKERS, *TIER) if self.random.random() < 0.3 else BROKERS
+            is_known = self.goal != DETACHED and self.random.random() < 0.3
+            able = (*BROKERS, *TIER) if is_known else BROKERS
             target = tuple(self.random.sample(able, self.random.randint(1, 3)))
             self.kraft.reassign(ReassignedPartition(TOPIC, self.random.choice(outside), target))
 
