@@ -6,14 +6,17 @@ whoever leads the controller next goes on where the last one was.
 
 Acknowledged commits decide about the order of things. A broker that leads a partition acknowledges a commit
 when all of its ISR have it: as long as one of our nodes is among the replicas, it may be in the ISR, and is
-fetched for; what was fetched is removed when none is any more, and served when one of them leads.
+fetched for; what was fetched is removed when none is any more, and served when one of them leads. A broker
+that is in the ISR could get leadership back, at once and without what was committed here: so nothing is
+served before all brokers are out of it. From then on not even a reassignment that is cancelled brings them
+back.
 """
 
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from actors.upstream.image import NO_LEADER
-from actors.upstream.moves import Cancel, Move, ToReplicas, goal, is_led_outside
+from actors.upstream.moves import Cancel, Move, ToIsr, ToReplicas, goal, is_led_outside
 from actors.upstream.orders import DROP, DROPPING, FOLLOW, LOOK, NOTHING, SEALED, SERVE, SERVED, Standing
 from actors.upstream.partitions import PartitionState, RaftLeader
 
@@ -84,6 +87,8 @@ def step(
     if standing.phase in (SERVED, SEALED):
         return Step(ELSEWHERE if is_led_outside(state, tier) else ATTACHED, LOOK)
     if is_ours(state, tier):
+        if set(state.isr) - tier:
+            return Step(TAKING, LOOK, ToIsr(tuple(each for each in state.isr if each in tier)))
         return Step(TAKING, DROP if standing.phase == DROPPING else SERVE)
     if ours_in(state, tier):
         order = LOOK if standing.phase == DROPPING else FOLLOW

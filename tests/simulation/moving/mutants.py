@@ -16,6 +16,7 @@ from actors.upstream import joining, moving
 from actors.upstream.asks import Asks
 from actors.upstream.efforts import Effort
 from actors.upstream.joining import GIVING_BACK, JOINING, Step
+from actors.upstream.moves import ToIsr
 from actors.upstream.moving import Moving
 from actors.upstream.orders import DROP, FOLLOW, LOOK, SERVE, Standing
 from actors.upstream.sent import Sent
@@ -54,6 +55,17 @@ def serves_before_it_leads() -> Iterator[None]:
     def mistake(step: Step, state: Any, *_: Any) -> Step:
         is_in_sync = bool(set(state.isr) & set(state.adding_replicas))
         return step._replace(order=SERVE) if step.phase == JOINING and is_in_sync else step
+
+    with _stepping(mistake):
+        yield
+
+
+@contextmanager
+def serves_beside_brokers() -> Iterator[None]:
+    """Nothing is served as long as a broker could get leadership back."""
+
+    def mistake(step: Step, *_: Any) -> Step:
+        return step._replace(order=SERVE, move=None) if isinstance(step.move, ToIsr) else step
 
     with _stepping(mistake):
         yield
@@ -211,6 +223,7 @@ def waits_for_the_dead() -> Iterator[None]:
 MUTANTS: Final[tuple[Mutant, ...]] = (
     drops_what_the_brokers_count_on,
     serves_before_it_leads,
+    serves_beside_brokers,
     does_not_serve_what_it_leads,
     leaves_the_reassignment,
     keeps_what_was_fetched,

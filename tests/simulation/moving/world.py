@@ -23,7 +23,13 @@ from actors.upstream.leadership import Leadership
 from actors.upstream.moving import Moving, Seen
 from actors.upstream.orders import NOTHING, SERVED, Standing
 from actors.upstream.partitions import Facts, RaftLeader
-from actors.upstream.requests import PREFERRED, AlterPartitionReassignments, CreateTopic, ReassignedPartition
+from actors.upstream.requests import (
+    PREFERRED,
+    AlterPartition,
+    AlterPartitionReassignments,
+    CreateTopic,
+    ReassignedPartition,
+)
 from tests.simulation.moving.site import Site, order_in_words
 from tests.simulation.upstream.kraft import Image, Kraft
 
@@ -242,6 +248,10 @@ class World:
         """Check a request of the moving by what was to be seen."""
         if isinstance(request, CreateTopic):
             assert seen.goal == ATTACHED
+            return
+        if isinstance(request, AlterPartition):
+            for row in request.partitions:
+                assert {each for each, _ in row.new_isr_with_epochs} <= set(TIER), row
             return
         assert isinstance(request, AlterPartitionReassignments), request
         for each in request.partitions:

@@ -1,0 +1,175 @@
+"""`groupd attach` on a real Kafka cluster whose groups are alive: a real tier takes them over while members
+commit, and nobody notices more than a failover. Kafka 4.4 and 4.3.
+
+How long it takes is printed; `pytest -s` shows it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.ground.throwaway import Tier
+from bench.peers.kafka_nodes import KafkaNodes
+from cluster.ports import free_ports
+from tests.polling import DEADLINE_S, until
+from tests.tier.committer import under_load
+from tests.tier.consumers import Reader, produce
+from tests.upstream.conftest import started
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
+
+TOPIC = "orders"
+RAW = [f"raw-{number}" for number in range(4)]
+"""Groups whose members commit without pause."""
+REAL = {"of-classic": "classic", "of-consumer": "consumer"}
+"""Groups of real consumers, with their protocols."""
+WAIT_S = 120.0
+
+
+@pytest.fixture
+def kafka(version: str) -> Iterator[KafkaNodes]:
+    """A cluster of one node, for one story: whoever leaves it attached leaves its groups without anybody."""
+    yield from started(version, 1, {"group.initial.rebalance.delay.ms": "0"})
+
+
+@contextmanager
+def tier_before(kafka: KafkaNodes) -> Iterator[Tier]:
+    """A tier in front of a cluster."""
+    addresses = [":".join(map(str, each)) for each in (kafka.address(1), kafka.controller(1))]
+    with Tier("--upstream", addresses[0], "--controllers", addresses[1], port=free_ports(3)) as tier:
+        yield tier
+
+
+@contextmanager
+def consumers(bootstrap: str) -> Iterator[list[Reader]]:
+    """Two real consumers in each of some groups, which have settled."""
+    readers = [
+        Reader(bootstrap, TOPIC, group_id, **{"group.protocol": protocol})
+        for group_id, protocol in REAL.items()
+        for _ in range(2)
+    ]
+    for reader in readers:
+        reader.start()
+    try:
+        until(lambda: all(len(reader.owned) == 3 for reader in readers), "all have settled", WAIT_S)
+        yield readers
+    finally:
+        for reader in readers:
+            reader.stop()
+
+
+def described(bootstrap: str) -> dict[str, Any]:
+    """The members of the real groups with what they have, as a client that knows nothing is told."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    found = {}
+    for group_id, future in admin.describe_consumer_groups(list(REAL)).items():
+        group = future.result(DEADLINE_S)
+        found[group_id] = (
+            group.state,
+            sorted(
+                (each.member_id, sorted(tp.partition for tp in each.assignment.topic_partitions))
+                for each in group.members
+            ),
+        )
+    return found
+
+
+def coordinators(bootstrap: str) -> set[int]:
+    """Who coordinates the real groups."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    groups = admin.describe_consumer_groups(list(REAL)).values()
+    return {future.result(DEADLINE_S).coordinator.id for future in groups}
+
+
+def status(tier: Tier) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(tier.run("attach", "status", "--json"))
+    return told
+
+
+def bootstrap_of(kafka: KafkaNodes) -> str:
+    return ":".join(map(str, kafka.address(1)))
+
+
+def make_topic(bootstrap: str) -> None:
+    AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(TOPIC, 6, 1)])[TOPIC].result(WAIT_S)
+
+
+def kill_controllers_leader(tier: Tier) -> None:
+    """Kill the process that leads the tier's controllers."""
+    (leader,) = [row for row in tier.controllers() if row["serving"]]
+    os.kill(leader["pid"], signal.SIGKILL)
+
+
+def attach(tier: Tier, *, crashes: bool) -> None:
+    """Attach, perhaps with a crash of the controller's leader on the way."""
+    began = time.monotonic()
+    if crashes:
+        tier.run("attach", "--no-wait")
+        until(lambda: status(tier)["nodes"]["1002"] == "running", "the nodes are brokers", WAIT_S)
+        kill_controllers_leader(tier)
+    print(f"\n{tier.run('attach')}in {time.monotonic() - began:.1f} s")
+    assert status(tier)["done"]
+
+
+@pytest.mark.parametrize("crashes", [False, True], ids=["in-peace", "with-a-crash"])
+def test_live_groups_move_to_the_tier(kafka: KafkaNodes, crashes: bool) -> None:
+    bootstrap = bootstrap_of(kafka)
+    make_topic(bootstrap)
+    produce(bootstrap, TOPIC, 60)
+    with consumers(bootstrap) as readers, tier_before(kafka) as tier:
+        before = described(bootstrap)
+        assert coordinators(bootstrap) == {1}
+        under_load([kafka.address(1)], RAW, TOPIC, lambda: attach(tier, crashes=crashes))
+        assert described(bootstrap) == before, "members, generations and assignments are as they were"
+        assert min(coordinators(bootstrap)) > 1000
+        assert [reader.lost for reader in readers] == [0] * len(readers)
+        produce(bootstrap, TOPIC, 60)
+        until(lambda: all(len(reader.seen) == 60 for reader in readers), "all records are read", WAIT_S)
+        for reader in readers:
+            reader.stop()
+
+
+def test_what_was_aborted_is_as_before(kafka: KafkaNodes) -> None:
+    """Commits go on at the brokers all the time, whatever was taken over until then stays with the tier, and
+    is served."""
+
+    def begun_and_aborted(tier: Tier) -> None:
+        tier.run("attach", "--no-wait")
+        until(lambda: status(tier)["nodes"]["1002"] == "running", "the nodes are brokers", WAIT_S)
+        tier.run("attach", "abort")
+        told = status(tier)
+        assert told["done"]
+        assert told["goal"] == ("aborted" if told["served"] else "detached")
+        if told["served"]:
+            tier.run("attach", "resume")
+        else:
+            tier.run("attach")
+
+    bootstrap = bootstrap_of(kafka)
+    make_topic(bootstrap)
+    with tier_before(kafka) as tier:
+        under_load([kafka.address(1)], RAW, TOPIC, lambda: begun_and_aborted(tier))
+        assert status(tier)["served"] == 4
+
+
+def test_a_cluster_without_groups(kafka: KafkaNodes) -> None:
+    """The tier makes the topic, and the first group is its own."""
+    bootstrap = bootstrap_of(kafka)
+    make_topic(bootstrap)
+    with tier_before(kafka) as tier:
+        tier.run("attach")
+        produce(bootstrap, TOPIC, 60)
+        with consumers(bootstrap) as readers:
+            assert min(coordinators(bootstrap)) > 1000
+            until(lambda: sum(len(reader.seen) for reader in readers) == 120, "all records are read", WAIT_S)
+            for reader in readers:
+                reader.stop()
