@@ -77,7 +77,7 @@ def next_move(state: PartitionState, wanted: RaftLeader, live: AbstractSet[int])
     if _are_the_same(aimed, replicas) and not set(replicas).issubset(state.isr):
         return ToIsr(replicas)
     is_done = _are_the_same(aimed, replicas) and not _is_moving(state)
-    return None if is_done else _moved(state, replicas)
+    return None if is_done else _moved(state, replicas, replicas)
 
 
 def _swap(state: PartitionState, replicas: tuple[int, ...], aimed: tuple[int, ...]) -> Move | None:
@@ -93,17 +93,27 @@ def _swap(state: PartitionState, replicas: tuple[int, ...], aimed: tuple[int, ..
         isr = (state.leader, *(each for each in replicas if each in state.replicas and each != state.leader))
         if not set(isr).issubset(state.isr):
             return ToIsr(isr)
-    return _moved(state, target)
+    return _moved(state, target, replicas)
 
 
-def _moved(state: PartitionState, replicas: tuple[int, ...]) -> Move | None:
+def _moved(state: PartitionState, replicas: tuple[int, ...], live: tuple[int, ...]) -> Move | None:
     """Return the move of a partition of ours to other replicas. What has only new replicas in its ISR cannot
-    be cancelled: then one that is not new has to be in it first, or one that is away is waited for."""
+    be cancelled: then all that are there have to be in it first, and one that is away is waited for."""
     move = _reassign(state, replicas)
     if move != Cancel() or not set(state.isr).issubset(state.adding_replicas):
         return move
-    isr = {state.leader, *state.isr, *replicas}.intersection(state.replicas)
-    return None if isr.issubset(state.isr) else ToIsr(tuple(sorted(isr)))
+    isr = {state.leader, *state.isr, *live}.intersection(state.replicas)
+    return _first(state, replicas[0]) if isr.issubset(state.isr) else ToIsr(tuple(sorted(isr)))
+
+
+def _first(state: PartitionState, leader: int) -> Move | None:
+    """Return what makes one of the ISR the leader, of a partition that goes on waiting for those that are
+    away."""
+    if leader == state.leader or leader not in state.isr:
+        return None
+    if state.replicas[0] == leader:
+        return Elect(PREFERRED)
+    return ToReplicas((leader, *(each for each in goal(state) if each != leader)))
 
 
 def _reassign(state: PartitionState, replicas: tuple[int, ...]) -> Move:

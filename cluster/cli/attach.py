@@ -29,8 +29,8 @@ from cluster.tier_file import TierError, hint
 if TYPE_CHECKING:
     from cluster.attaching.facts import Facts
     from cluster.attaching.plan import Plan
-    from cluster.attaching.taking_over import TakeOver
     from cluster.groups.connection import Kafka
+    from cluster.taking_over import TakeOver
 
 EXIT_BLOCKED: Final = 1
 EXIT_NOT_SEEN: Final = EXIT_WRONG_SETTING
@@ -160,7 +160,7 @@ def abort(
 
 
 def _of(reached: Reached) -> TakeOver:
-    from cluster.attaching.taking_over import TakeOver
+    from cluster.taking_over import TakeOver
 
     return TakeOver(reached.tier, reached.data_dir)
 
@@ -184,7 +184,7 @@ def _begin(
     from actors.ground.upstream_goal import ATTACHED
     from cluster.attaching.facts import Wishes
     from cluster.attaching.plan import plain, planned
-    from cluster.attaching.taking_over import begins
+    from cluster.taking_over import begins
 
     take_over = _of(reached)
     state = take_over.state()

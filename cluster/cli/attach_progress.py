@@ -11,9 +11,9 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from actors.ground.upstream_goal import DETACHED, GOAL_NAMES
-from cluster.attaching.taking_over import TakeOverState, left_s
 from cluster.cli.common import console
 from cluster.cli.tables import Table
+from cluster.taking_over import TakeOverState, left_s
 
 Show = Callable[[TakeOverState], None]
 

@@ -35,7 +35,8 @@ PURE = (
     *(
         f"actors/upstream/{name}.py"
         for name in (
-            *("applying", "cluster_records", "control_records", "controller", "duels", "image", "leadership"),
+            *("applying", "asks", "cluster_records", "control_records", "controller", "duels", "efforts"),
+            *("image", "joining", "leadership", "moving"),
             *("levels", "moves", "node", "node_care", "partitions", "registration", "reports"),
             *("requests", "sent", "states", "tier_image", "together", "topic_records", "user_records"),
         )

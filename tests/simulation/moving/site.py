@@ -12,12 +12,10 @@ from dataclasses import dataclass, field
 
 from actors.upstream.image import NO_LEADER
 from actors.upstream.orders import (
-    DROP,
     DROPPING,
     FOLLOW,
     LOOK,
     NOTHING,
-    SERVE,
     SERVED,
     Order,
     Standing,
@@ -202,7 +200,7 @@ class Site:
         ]
         for node in asking:
             self._lengths[node, index] = len(shard.log)
-            if len(shard.log) >= len(led) - 1:
+            if len(shard.log) >= len(led) - 1 and self.random.random() < 0.3:
                 self.fetched_ms[node, index] = now_ms
         if asking:
             shard.log += led[len(shard.log) : len(shard.log) + BATCH]
@@ -226,9 +224,3 @@ class Site:
 
     def change_leader_here(self, index: int) -> None:
         self.shards[index].lose_leader()
-
-
-def order_in_words(order: Order) -> str:
-    """Return an order's name."""
-    assert order.order in (LOOK, FOLLOW, SERVE, DROP)
-    return order.order

@@ -21,7 +21,7 @@ from actors.upstream.image import NO_LEADER
 from actors.upstream.joining import ours_in
 from actors.upstream.leadership import Leadership
 from actors.upstream.moving import Moving, Seen
-from actors.upstream.orders import NOTHING, SERVED, Standing
+from actors.upstream.orders import DROP, FOLLOW, LOOK, NOTHING, SERVE, SERVED, Standing
 from actors.upstream.partitions import Facts, RaftLeader
 from actors.upstream.requests import (
     PREFERRED,
@@ -30,7 +30,7 @@ from actors.upstream.requests import (
     CreateTopic,
     ReassignedPartition,
 )
-from tests.simulation.moving.site import Site, order_in_words
+from tests.simulation.moving.site import Site
 from tests.simulation.upstream.kraft import Image, Kraft
 
 TOPIC = "__consumer_offsets"
@@ -60,6 +60,7 @@ class World:
         self.goal = DETACHED
         self.dead: dict[int, int] = {}
         self.loss = self.random.choice((0.0, 0.05, 0.3))
+        self.balances = self.random.random() < 0.5
         self.calm = False
         self.begun = 0
         self.gave_back = 0
@@ -173,11 +174,13 @@ class World:
 
     def _idle(self) -> None:
         self.kraft.offset += 1
+        if self.balances:
+            self._balance()
         for node in TIER:
             if node not in self.dead:
                 self.kraft.unfence(node)
         self._see()
-        self._at(1_500, self._idle)
+        self._at(200, self._idle)
 
     def _see(self) -> None:
         image = self.kraft.image()
@@ -293,7 +296,7 @@ class World:
             if leader.term != ask.term:
                 standing = Standing(leads=False)
             elif self.random.random() >= self.loss:
-                order_in_words(ask.order)
+                self._check_order(ask)
                 standing = self.site.shards[ask.partition].take(
                     ask.order, self.now_ms, self.random.choice((0, 300))
                 )
@@ -303,6 +306,13 @@ class World:
 
         # Calls of one leader of the controller come in their order; another begins when its lease is over.
         self._at(10, arrive)
+
+    def _check_order(self, ask: Ask) -> None:
+        """Check that nothing is served that a broker could get back."""
+        assert ask.order.order in (LOOK, FOLLOW, SERVE, DROP)
+        if ask.order.order == SERVE:
+            isr = self.kraft.partitions[TOPIC, ask.partition].isr
+            assert not set(isr) & set(BROKERS), f"{ask.partition} is to be served beside the ISR {isr}"
 
     # What others do.
 

@@ -9,9 +9,9 @@ import pytest
 from actors.ground.upstream_goal import ABORTED, ATTACHED, DETACHED, GOAL_NAMES, PAUSED
 from actors.upstream.joining import ATTACHED as SERVED
 from actors.upstream.joining import GIVING_BACK, JOINING, TAKING, WAITING
-from cluster.attaching.taking_over import Row, TakeOverState, Upstream, begins, left_s
 from cluster.cli import attach_progress
 from cluster.cli.tables import Console
+from cluster.taking_over import Row, TakeOverState, Upstream, begins, left_s
 from cluster.tier_file import TierError
 
 UPSTREAM = Upstream("cluster", "kafka:9092", "kafka:9093", "PLAINTEXT")
