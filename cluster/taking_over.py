@@ -8,7 +8,7 @@ here; it goes on without him.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from actors.ground.upstream_goal import ABORTED, ATTACHED, DETACHED, GOAL_NAMES, PAUSED
@@ -106,6 +106,10 @@ class TakeOverState(NamedTuple):
         }
 
 
+def _listed(addresses: Iterable[tuple[str, int]]) -> str:
+    return ",".join(f"{host}:{port}" for host, port in addresses)
+
+
 def left_s(done: int, total: int, elapsed_s: float) -> float | None:
     """Return how many seconds are left if the rest takes as long as what was done; None if nothing was."""
     return None if not done else (total - done) * elapsed_s / done
@@ -121,10 +125,8 @@ class TakeOver(ReplicaChanges):
         return TakeOverState(
             Upstream(
                 found["cluster_id"],
-                *(
-                    ",".join(f"{host}:{port}" for host, port in found[kind])
-                    for kind in ("brokers", "controllers")
-                ),
+                _listed(found["brokers"]),
+                _listed(found["controllers"]),
                 found["listener"],
             ),
             _GOALS[found["goal"]],

@@ -28,6 +28,7 @@ from tests.upstream.conftest import started
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 TOPIC = "orders"
+PARTITIONS = 2
 RAW = [f"raw-{number}" for number in range(4)]
 """Groups whose members commit without pause."""
 REAL = {"of-classic": "classic", "of-consumer": "consumer"}
@@ -38,7 +39,8 @@ WAIT_S = 120.0
 @pytest.fixture
 def kafka(version: str) -> Iterator[KafkaNodes]:
     """A cluster of one node, for one story: whoever leaves it attached leaves its groups without anybody."""
-    yield from started(version, 1, {"group.initial.rebalance.delay.ms": "0"})
+    more = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": str(PARTITIONS)}
+    yield from started(version, 1, more)
 
 
 @contextmanager
@@ -100,7 +102,8 @@ def bootstrap_of(kafka: KafkaNodes) -> str:
 
 
 def make_topic(bootstrap: str) -> None:
-    AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(TOPIC, 6, 1)])[TOPIC].result(WAIT_S)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(TOPIC, 6, 1)])[TOPIC].result(WAIT_S)
 
 
 def kill_controllers_leader(tier: Tier) -> None:
@@ -158,7 +161,7 @@ def test_what_was_aborted_is_as_before(kafka: KafkaNodes) -> None:
     make_topic(bootstrap)
     with tier_before(kafka) as tier:
         under_load([kafka.address(1)], RAW, TOPIC, lambda: begun_and_aborted(tier))
-        assert status(tier)["served"] == 4
+        assert status(tier)["served"] == PARTITIONS
 
 
 def test_a_cluster_without_groups(kafka: KafkaNodes) -> None:
