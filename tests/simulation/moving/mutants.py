@@ -13,12 +13,11 @@ from unittest.mock import patch
 
 from actors.ground.upstream_goal import ABORTED, ATTACHED, PAUSED
 from actors.upstream import joining, moving
-from actors.upstream.asks import Asks
 from actors.upstream.efforts import Effort
 from actors.upstream.joining import GIVING_BACK, JOINING, Step
 from actors.upstream.moves import ToIsr
 from actors.upstream.moving import Moving
-from actors.upstream.orders import DROP, FOLLOW, LOOK, SERVE, Standing
+from actors.upstream.orders import DROP, FOLLOW, LOOK, SERVE
 from actors.upstream.sent import Sent
 from tests.simulation.noticing import Mutant
 
@@ -172,18 +171,6 @@ def is_detached_at_once() -> Iterator[None]:
 
 
 @contextmanager
-def takes_silence_for_nothing() -> Iterator[None]:
-    """A leader that does not answer has not said that nothing is here."""
-    real = Asks.told
-
-    def mistaken(asks: Asks, ask: Any, standing: Standing | None) -> None:
-        real(asks, ask, standing or Standing())
-
-    with patch.object(Asks, "told", mistaken):
-        yield
-
-
-@contextmanager
 def waits_for_a_lost_answer() -> Iterator[None]:
     """A lost answer does not hold a partition up for ever."""
     with patch.object(Sent, "lost", lambda sent, moment: None):
@@ -208,18 +195,6 @@ def makes_no_topic() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def waits_for_the_dead() -> Iterator[None]:
-    """A reassignment that names a node that is away does not end: it is taken back, and begun without it."""
-    real = joining._joined
-
-    def mistaken(state: Any, target: Any, tier: Any, live: Any) -> Any:
-        return real(state, target, tier, live | tier)
-
-    with patch.object(joining, "_joined", mistaken), patch.object(Effort, "joins", lambda *_: False):
-        yield
-
-
 MUTANTS: Final[tuple[Mutant, ...]] = (
     drops_what_the_brokers_count_on,
     serves_before_it_leads,
@@ -234,9 +209,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     leaves_nodes_cordoned,
     leaves_nodes_uncordoned,
     is_detached_at_once,
-    takes_silence_for_nothing,
     waits_for_a_lost_answer,
     tries_once,
     makes_no_topic,
-    waits_for_the_dead,
 )
