@@ -18,7 +18,7 @@ from types import FrameType
 
 from actors import ray_host, runtime
 from actors.ground.calls import ActorCallError
-from actors.ground.spec import CONTROLLER_GROUP, NodeSpec, TierSpec, UpstreamSpec, partition_group
+from actors.ground.spec import CONTROLLER_GROUP, NodeSpec, TierSpec, partition_group
 from cluster import child_process, machine_secret, ray_settings, saved_placements, tier_file
 from cluster.machine_moves import moved_node
 from cluster.node_plan import nodes_again, plan_nodes
@@ -89,12 +89,10 @@ def run(
     *,
     stay: bool = True,
     kinds: Mapping[str, str] = runtime.KINDS,
-    upstream: UpstreamSpec | None = None,
 ) -> None:
     """Start a tier, call `ready`, keep it until a signal comes, stop it.
 
-    With `stay` false the tier is left behind in its Ray cluster. `kinds` names the actors' classes. The tier
-    stands in front of the Kafka cluster `upstream`; None: of the one that it was made for, if any.
+    With `stay` false the tier is left behind in its Ray cluster. `kinds` names the actors' classes.
     Raises TierError, StartInterruptedError.
     """
     settings, _ = check(settings)
@@ -118,7 +116,7 @@ def run(
             stop.listen()
             existing = _as_noted(settings, existing, data_dir)
             nodes, absent = _nodes(settings, existing)
-            file = plan_tier(settings, existing, nodes, tier_id, upstream)
+            file = plan_tier(settings, existing, nodes, tier_id)
             spec = make_spec(file, settings, data_dir, run_dir)
             running = running_here(spec, address, pid=os.getpid())
             tier_file.write(data_dir, replace(file, running=running))

@@ -16,7 +16,7 @@ import ipaddress
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,7 +26,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from actors.assignors.spec import ENTRY_POINTS, OWN_NAMES, is_assignor
 from actors.ground.changeable import BETWEEN, LESS
 from actors.ground.settings import CLASSIC_ONLY, PROTOCOLS_SERVED, GroupSettings
-from actors.ground.spec import PLAINTEXT, BrokerSettings, HistorySettings, RaftSettings
+from actors.ground.spec import PLAINTEXT, BrokerSettings, HistorySettings, RaftSettings, UpstreamSpec
 from cluster import kafka_names, properties_file
 from cluster.kafka_names import TRANSLATED, Ignored
 from cluster.settings_table import SETTINGS, Setting, as_text
@@ -50,6 +50,8 @@ class Settings:
     origins: Mapping[str, str]
     ignored: tuple[Ignored, ...] = ()
     """The settings of Kafka's that were given and have no effect, by name."""
+    upstream: UpstreamSpec | None = None
+    """The Kafka cluster that is named, as it was found; None: none is, or nobody has looked."""
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -62,7 +64,7 @@ class Settings:
         """Return these settings with some values replaced, unchecked: for what a data directory was made
         with."""
         origins = {**self.origins, **dict.fromkeys(values, origin)}
-        return Settings({**self.values, **values}, origins, self.ignored)
+        return replace(self, values={**self.values, **values}, origins=origins)
 
     @property
     def groups(self) -> GroupSettings:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from actors import ray_host, runtime
-from actors.ground.spec import NodeSpec, TierSpec, UpstreamSpec, controller_of, copies
+from actors.ground.spec import NodeSpec, TierSpec, controller_of, copies
 from actors.metadata.replicas import is_formed
 from actors.runtime import ActorCallError
 from cluster import administrator, placement, tier_file
@@ -56,18 +56,15 @@ class StartInterruptedError(Exception):
 
 
 def plan_tier(
-    settings: Settings,
-    existing: TierFile | None,
-    nodes: tuple[NodeSpec, ...],
-    tier_id: str,
-    upstream: UpstreamSpec | None = None,
+    settings: Settings, existing: TierFile | None, nodes: tuple[NodeSpec, ...], tier_id: str
 ) -> TierFile:
     """Return what tier.json should say: a new tier, or the existing one at the addresses wanted now."""
     history_dir = settings["history.dir"]
     if history_dir and "://" not in history_dir:
         history_dir = str(Path(history_dir).resolve())
     if existing is not None:
-        return replace(existing, nodes=nodes, history_dir=history_dir, upstream=upstream or existing.upstream)
+        upstream = settings.upstream or existing.upstream
+        return replace(existing, nodes=nodes, history_dir=history_dir, upstream=upstream)
     places = [placement.Place(node.node_id, node.rack) for node in nodes]
     replicas = settings["offsets.topic.replication.factor"]
     rows = placement.spread(places, settings["offsets.topic.num.partitions"], replicas)
@@ -79,7 +76,7 @@ def plan_tier(
         ray_address=settings["ray.address"],
         history_dir=history_dir,
         started_partitions=len(rows),
-        upstream=upstream,
+        upstream=settings.upstream,
     )
 
 

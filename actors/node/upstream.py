@@ -95,8 +95,8 @@ class UpstreamNode:
         self._offer: tuple[tuple[Offered, dict[str, int]], Offer] | None = None
         """What the table of APIs was made of last, and the table."""
         self._placed: tuple[int, int] = (-1, 0)
-        """At which offset of the metadata it was counted how many partitions are on this node, and how
-        many."""
+        """The offset of the metadata at which this node's partitions were counted last, and how many there
+        were."""
         self._changed = asyncio.Event()
         self._goal_changed = asyncio.Event()
         self._is_ready = self._is_closing = False

@@ -49,7 +49,7 @@ class _Line(NamedTuple):
     address: Address
     wire: Wire
     since_s: float
-    """Since when it is idle, by the loop's clock."""
+    """The time since which it is idle, by the loop's clock."""
 
 
 class Forwarding:

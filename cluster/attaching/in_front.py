@@ -8,6 +8,7 @@ and that it has as many offsets partitions as the cluster. Addresses may change 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -31,15 +32,15 @@ PASSING: Final = frozenset({"share-groups", "streams-groups", "partition-without
 """The obstacles that pass while the tier waits: `groupd attach` looks for them."""
 
 
-def in_front(settings: Settings) -> tuple[Settings, UpstreamSpec | None]:
-    """Return the cluster that a tier with these settings stands in front of, if it does, and the settings
-    with the cluster's number of offsets partitions. Raises TierError if it must not stand there, by name."""
+def in_front(settings: Settings) -> Settings:
+    """Return the settings with the cluster that the tier stands in front of, if it does, and with as many
+    offsets partitions as that has. Raises TierError if it must not stand there, by name."""
     data_dir = Path(settings["data.dir"])
     existing = tier_file.read(data_dir)
     if existing is not None:
-        return settings, _again(settings, existing, data_dir)
+        return replace(settings, upstream=_again(settings, existing, data_dir))
     if not settings[BROKERS]:
-        return settings, None
+        return settings
     made = UpstreamSpec("", *_addresses(settings), settings[FIRST_ID] - 1, settings[LISTENER])
     return _looked_at(settings, made)
 
@@ -100,7 +101,7 @@ def _check_cluster(kept: UpstreamSpec, data_dir: Path) -> None:
         )
 
 
-def _looked_at(settings: Settings, upstream: UpstreamSpec) -> tuple[Settings, UpstreamSpec]:
+def _looked_at(settings: Settings, upstream: UpstreamSpec) -> Settings:
     controllers = _client_properties(settings, CONTROLLERS)
     facts = run(_client_properties(settings, BROKERS), lambda kafka: look(kafka, controllers, measures=False))
     wishes = Wishes(settings[FIRST_ID], settings["nodes"], (upstream.listener,))
@@ -121,4 +122,4 @@ def _looked_at(settings: Settings, upstream: UpstreamSpec) -> tuple[Settings, Up
             f"{count}, and a tier in front of it has as many: leave that out"
         )
     found = settings.changed({PARTITIONS: count}, f"cluster {facts.cluster_id}")
-    return found, upstream._replace(cluster_id=facts.cluster_id)
+    return replace(found, upstream=upstream._replace(cluster_id=facts.cluster_id))

@@ -11,7 +11,6 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from actors import ray_host
-from actors.ground.spec import UpstreamSpec
 from cluster import lifecycle
 from cluster.cli import screen
 from cluster.cli.common import (
@@ -127,8 +126,7 @@ def _up_here(settings: Settings, as_json: bool, *, stay: bool) -> None:
         )
 
     try:
-        settings, upstream = _in_front(settings)
-        lifecycle.run(settings, show, ready, stay=stay, upstream=upstream)
+        lifecycle.run(_in_front(settings), show, ready, stay=stay)
     except StartInterruptedError:
         show("", 0, 0)
         fail("stopped before the tier was ready", EXIT_INTERRUPTED)
@@ -146,8 +144,8 @@ def _up_here(settings: Settings, as_json: bool, *, stay: bool) -> None:
         console.print("The tier is stopped; its data is kept.")
 
 
-def _in_front(settings: Settings) -> tuple[Settings, UpstreamSpec | None]:
-    """Return the Kafka cluster that the tier stands in front of, as `attaching.in_front` does."""
+def _in_front(settings: Settings) -> Settings:
+    """Return the settings with what is found of the Kafka cluster that the tier stands in front of."""
     from cluster.attaching.in_front import in_front  # here, because most tiers stand in front of nothing
 
     settings, _ = lifecycle.check(settings)

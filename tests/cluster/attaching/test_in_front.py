@@ -58,7 +58,7 @@ class Start:
         """Return what the tier stands in front of; "_" stands for "." in names of settings."""
         named = {name.replace("_", "."): value for name, value in given.items()}
         settings = load({"data.dir": str(self.data_dir), **named}, environment={})
-        return in_front(settings)[1]
+        return in_front(settings).upstream
 
 
 def in_front_of(cluster_id: str, address: tuple[str, int]) -> TierFile:
