@@ -152,7 +152,8 @@ def show_ready(
         console.print(f"[yellow]Warning: {warning}[/yellow]", soft_wrap=True)
     console.print(f"Data directory  {shown['data_dir']}")
     console.print("\nTry next, in another terminal:")
-    for command in ("status", "topics create orders --partitions 12", "groups list"):
+    next_step = "topics create orders --partitions 12" if tier.upstream is None else "attach"
+    for command in ("status", next_step, "groups list"):
         console.print(f"  {hint(command, data_dir).strip('`')}", soft_wrap=True)
     console.print("or point any Kafka client at the addresses above.", how_to_stop, "\n", soft_wrap=True)
 

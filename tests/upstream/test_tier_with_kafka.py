@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from typer.testing import CliRunner
 
@@ -196,6 +196,25 @@ def sampled_lag(tier: Tier, group: str) -> dict[int, int]:
     table, _ = read_all(Folder(str(tier.data_dir / "history")), columns=columns)
     rows = (row for row in table.to_pylist() if (row["kind"], row["group_id"]) == ("lag", group))
     return {row["partition"]: row["lag"] for row in rows}
+
+
+def test_what_is_placed_on_a_node_by_mistake_is_moved_to_the_brokers(one: InFront, version: str) -> None:
+    """Later releases than 4.3 refuse such assignments, because the node's directory is cordoned."""
+    new = NewTopic("misplaced", 1, replica_assignment=[[1001, 1]])
+    created = one.admin.create_topics([new])["misplaced"]
+    if version != "4.3.1":
+        with pytest.raises(KafkaException, match="cordoned"):
+            created.result(ANSWER_S)
+        return
+    created.result(ANSWER_S)
+
+    def replicas() -> list[int]:
+        (partition,) = one.admin.list_topics("misplaced", ANSWER_S).topics["misplaced"].partitions.values()
+        found: list[int] = partition.replicas
+        return found
+
+    until(lambda: replicas() == [1], "the broker alone has it")
+    produce(one.tier.bootstrap, "misplaced", 5, partitions=1)
 
 
 @pytest.mark.parametrize(
