@@ -92,6 +92,8 @@ class UpstreamNode:
         self._registered: RegisteredNode | None = None
         self._own: MetadataImage | None = None
         self._shown: MetadataImage | None = None
+        self._made_of: tuple[MetadataImage, ClusterImage, int] | None = None
+        """What was laid over what the last time, and how many changes the cluster's metadata had then."""
         self._offer: tuple[tuple[Offered, dict[str, int]], Offer] | None = None
         """What the table of APIs was made of last, and the table."""
         self._placed: tuple[int, int] = (-1, 0)
@@ -209,6 +211,10 @@ class UpstreamNode:
     def _overlay(self) -> None:
         if self._own is None or not self._own.nodes or self.cluster is None:
             return
+        made_of = self._own, self.cluster, self.cluster.changes
+        if made_of == self._made_of:
+            return
+        self._made_of = made_of
         image = overlaid(self._own, self.cluster, self._spec)
         if is_news(self._shown, image):
             self._shown = image

@@ -31,6 +31,7 @@ APPLY: Final[dict[str, Callable[[ClusterImage, Any], None]]] = {
     **user_records.APPLY,
 }
 """The name of a record -> what it changes, for all but those of TRANSACTIONS."""
+NO_OP: Final = "no_op"
 _OTHERS: Final = "records of further kinds"
 
 
@@ -94,6 +95,7 @@ def _apply_read(image: ClusterImage, read: Any) -> None:
         count_unknown(image, read.what)
     else:
         APPLY[read.name](image, read.fields)
+        image.changes += read.name != NO_OP
 
 
 def _apply_control(image: ClusterImage, record: Record) -> bool:

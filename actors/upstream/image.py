@@ -149,6 +149,7 @@ class ClusterImage:
     __slots__ = (
         "acls",
         "brokers",
+        "changes",
         "configs",
         "controllers",
         "credentials",
@@ -173,6 +174,9 @@ class ClusterImage:
         open, it stays in front of it."""
         self.epoch = 0
         """The leader epoch of the batch that had that record."""
+        self.changes = 0
+        """How many records have been applied that say something. A controller that has nothing to say writes
+        records of no operation, twice a second."""
         self.brokers: dict[int, Broker] = {}
         self.controllers: dict[int, Controller] = {}
         self.topics: dict[TopicId, Topic] = {}

@@ -172,7 +172,8 @@ def test_what_concerns_no_coordinator_is_no_news() -> None:
     log = Log()
     shown = overlaid(OWN, log.write(topic(5, "orders"), partition(0, 5, 1, 2)), SPEC)
     assert is_news(None, shown)
-    log.write(record("no_op"))
+    changes = log.image.changes
+    assert log.write(record("no_op")).changes == changes
     log.write(_change(5, isr=[1]))
     assert not is_news(shown, overlaid(OWN, log.image, SPEC))
     log.write(_change(5, leader=2))
