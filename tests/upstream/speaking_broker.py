@@ -29,13 +29,16 @@ class SpeakingBroker(Speaker):
         self.asked = 0
         self.hangs_up = False
         """Whether it reads one more request, and closes the connection instead of answering."""
+        self.is_confused = False
+        """Whether its answers have the correlation id 0, whatever is asked."""
 
     async def _answered(self, frame: bytes) -> bytes:
         api_key, version = struct.unpack_from(">hh", frame)
         _, least, most = self.apis.get(api_key, ("", 0, -1))
         if not least <= version <= most:
             raise ConnectionError("a broker closes the connection on what it does not know")
-        return await super()._answered(frame)
+        answer = await super()._answered(frame)
+        return answer[:4] + bytes(4) + answer[8:] if self.is_confused else answer
 
     async def _describe_cluster(self, asked: Any) -> dict[str, Any]:
         self.asked += 1

@@ -63,6 +63,34 @@ def test_one_broker_is_asked_as_long_as_it_is_there() -> None:
     asyncio.run(story())
 
 
+def test_those_that_ask_at_the_same_time_ask_the_same_broker() -> None:
+    async def story() -> None:
+        async with brokers(7, 8) as (first, second):
+            known = [first.address, second.address]
+            way = Forwarding(connector("story"), lambda: known)
+            await way.greet()
+            known.reverse()
+            answers = await asyncio.gather(*(way.forward(question(n), may_repeat=True) for n in range(5)))
+            assert [answered_by(answer, n) for n, answer in enumerate(answers)] == [7] * 5
+            await way.close()
+
+    asyncio.run(story())
+
+
+def test_the_answer_to_another_request_is_none() -> None:
+    async def story() -> None:
+        async with brokers(7) as (broker,):
+            way = way_to(broker)
+            await way.greet()
+            broker.is_confused = True
+            assert await way.forward(question(3), may_repeat=False) is None
+            broker.is_confused = False
+            assert answered_by(await way.forward(question(4), may_repeat=False), 4) == 7
+            await way.close()
+
+    asyncio.run(story())
+
+
 def test_what_changes_nothing_is_asked_again_when_a_broker_is_lost() -> None:
     async def story() -> None:
         async with brokers(7) as (broker,):
