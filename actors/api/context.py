@@ -26,8 +26,9 @@ from actors.protocol.transaction_codec import BATCHES_SINCE
 from actors.protocol.transaction_messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from actors.topics.errors import LogError
 from actors.topics.fetch_sessions import FetchSessions
+from actors.topics.leader_epochs import NO_LEADER_EPOCH
 from actors.topics.logs import TopicLogs
-from actors.topics.partition_log import PartitionLog
+from actors.topics.partition_log import LEADER_EPOCH, PartitionLog
 
 IMAGE_WAIT_S = 5.0
 """How long, in seconds, an admin request waits at most until this broker sees what it has done."""
@@ -84,6 +85,12 @@ class InternalLogs(Protocol):
     def partition_bytes(self, topic: str, partition: int) -> int:
         """Return the size of a log; 0 if nobody reads it."""
 
+    def leader_epoch(self, topic: str, partition: int) -> int:
+        """Return the epoch in which a partition is led."""
+
+    def fetched(self, topic: str, partition: int, broker: tuple[int, int], offset: int) -> None:
+        """Note that a broker of this id and epoch has everything before an offset."""
+
 
 class NoInternalLogs:
     """The logs of a broker that reaches no leader of offsets partitions."""
@@ -96,6 +103,12 @@ class NoInternalLogs:
 
     def partition_bytes(self, topic: str, partition: int) -> int:
         return 0
+
+    def leader_epoch(self, topic: str, partition: int) -> int:
+        return LEADER_EPOCH
+
+    def fetched(self, topic: str, partition: int, broker: tuple[int, int], offset: int) -> None:
+        """Do nothing."""
 
 
 class BrokerContext:
@@ -215,6 +228,17 @@ class BrokerContext:
         internal = {(name, partition) for name, partition in asked if name in INTERNAL_TOPICS}
         if internal:
             await self.internal_logs.ready(internal)
+
+    def check_leader_epoch(self, topic: TopicImage, partition: int, current_leader_epoch: int) -> None:
+        """Check the leader epoch of a partition that a client knows: -1 asks for no check (KIP-320). Raises
+        LogError."""
+        if current_leader_epoch == NO_LEADER_EPOCH:
+            return
+        epoch = self.internal_logs.leader_epoch(topic.name, partition) if topic.internal else LEADER_EPOCH
+        if current_leader_epoch > epoch:
+            raise LogError(ErrorCode.unknown_leader_epoch)
+        if current_leader_epoch < epoch:
+            raise LogError(ErrorCode.fenced_leader_epoch)
 
     def known_topic(self, name: str, partition: int) -> TopicImage:
         """Return the topic, if it has that partition. Raises LogError."""

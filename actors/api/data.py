@@ -16,11 +16,11 @@ from actors.catalog import codec
 from actors.protocol.api_keys import DELETE_RECORDS, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from actors.protocol.header import Header
 from actors.topics.errors import LogError
-from actors.topics.partition_log import LEADER_EPOCH, NO_LEADER_EPOCH, FoundOffset, PartitionLog
+from actors.topics.leader_epochs import NO_LEADER_EPOCH, NO_OFFSET
+from actors.topics.partition_log import FoundOffset, PartitionLog
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 """The isolation levels of consumers (KIP-98)."""
-NO_OFFSET = -1
 NO_TIMESTAMP = -1
 LATEST = -1
 EARLIEST = -2
@@ -76,11 +76,12 @@ def _listed(
     context: BrokerContext, version: int, name: str, partition: Any, isolation_level: int | None
 ) -> Any:
     """Return what is told of one partition. `isolation_level` is None if it is asked about twice."""
-    error_code, found = ErrorCode.none, None
+    error_code, found, leader_epoch = ErrorCode.none, None, NO_LEADER_EPOCH
     try:
         if isolation_level is None:
             raise LogError(ErrorCode.invalid_request)
-        found = _offset_at(context, version, name, partition, isolation_level)
+        log, found = _offset_at(context, version, name, partition, isolation_level)
+        leader_epoch = NO_LEADER_EPOCH if found is None else log.epochs.at(found.offset)
     except LogError as error:
         error_code = error.error_code
     return codec.build(
@@ -89,14 +90,15 @@ def _listed(
         error_code=error_code,
         timestamp=NO_TIMESTAMP if found is None else found.timestamp_ms,
         offset=NO_OFFSET if found is None else found.offset,
-        leader_epoch=NO_LEADER_EPOCH if found is None else LEADER_EPOCH,
+        leader_epoch=leader_epoch,
     )
 
 
 def _offset_at(
     context: BrokerContext, version: int, name: str, partition: Any, isolation_level: int
-) -> FoundOffset | None:
-    """Return the offset that ListOffsets asks for; None if there is none. Raises LogError."""
+) -> tuple[PartitionLog, FoundOffset | None]:
+    """Return the log and the offset in it that ListOffsets asks for; None if there is none. Raises
+    LogError."""
     timestamp = partition.timestamp
     if timestamp < 0 and version < _SINCE.get(timestamp, _NEVER):
         raise LogError(ErrorCode.unsupported_version)
@@ -104,6 +106,10 @@ def _offset_at(
         raise LogError(ErrorCode.unknown_server_error)
     epoch = getattr(partition, "current_leader_epoch", NO_LEADER_EPOCH)
     log = _log(context, name, partition.partition_index, epoch)
+    return log, _found(log, timestamp, isolation_level)
+
+
+def _found(log: PartitionLog, timestamp: int, isolation_level: int) -> FoundOffset | None:
     stable_offset = log.stable_offset if isolation_level == READ_COMMITTED else log.end_offset
     match timestamp:
         case timestamp if timestamp == LATEST:
@@ -122,18 +128,9 @@ def _offset_at(
 def _log(context: BrokerContext, name: str, partition: int, current_leader_epoch: int) -> PartitionLog:
     """Return the log of a partition that this broker leads, if the client knows its leader epoch. Raises
     LogError."""
-    context.known_topic(name, partition)
-    check_leader_epoch(current_leader_epoch)
+    topic = context.known_topic(name, partition)
+    context.check_leader_epoch(topic, partition, current_leader_epoch)
     return context.log(context.topic_led_here(name, partition), partition)
-
-
-def check_leader_epoch(current_leader_epoch: int) -> None:
-    """Check the leader epoch that a client knows: -1 asks for no check (KIP-320). A log here has one epoch
-    only. Raises LogError."""
-    if current_leader_epoch > LEADER_EPOCH:
-        raise LogError(ErrorCode.unknown_leader_epoch)
-    if current_leader_epoch < NO_LEADER_EPOCH:
-        raise LogError(ErrorCode.fenced_leader_epoch)
 
 
 async def offset_for_leader_epoch(context: BrokerContext, header: Header, entity: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from actors.api.context import BrokerContext
-from actors.api.data import NO_OFFSET, READ_COMMITTED, READ_UNCOMMITTED, check_leader_epoch
+from actors.api.data import READ_COMMITTED, READ_UNCOMMITTED
 from actors.api.fetch_answers import NO_RECORDS, Read, answer_entity
 from actors.ground.topic_names import INTERNAL_TOPICS
 from actors.protocol.header import Header
@@ -27,13 +27,15 @@ from actors.topics.fetch_sessions import (
     Topic,
     Wanted,
 )
-from actors.topics.partition_log import NO_LEADER_EPOCH, PartitionLog
+from actors.topics.leader_epochs import NO_LEADER_EPOCH, NO_OFFSET
+from actors.topics.partition_log import PartitionLog
 from actors.topics.waiting import PartitionKey
 
 FETCH_BYTES_MAX = 55 * 1024 * 1024
 """The most bytes that one answer holds, save for its first batch: Kafka's `fetch.max.bytes`."""
 _TOPIC_IDS_SINCE = 13
 """The first version that has topic ids instead of names (KIP-516)."""
+_REPLICA_STATE_SINCE = 15
 _NOT_READ = frozenset(
     {
         ErrorCode.unknown_topic_id,
@@ -222,10 +224,20 @@ def _read(
         # The session remembers the name of a topic that was deleted; another one has it now.
         raise LogError(ErrorCode.inconsistent_topic_id)
     # Any negative epoch is none to Fetch, unlike to ListOffsets.
-    check_leader_epoch(max(wanted.leader_epoch, NO_LEADER_EPOCH))
+    context.check_leader_epoch(topic, index, max(wanted.leader_epoch, NO_LEADER_EPOCH))
     context.topic_led_here(name, index)
-    log = context.log(topic, index)
-    return (topic.topic_id, index), _read_log(log, request.entity.isolation_level, wanted, room)
+    read = _read_log(context.log(topic, index), request.entity.isolation_level, wanted, room)
+    broker = _broker(request.version, request.entity)
+    if broker is not None and read.diverging is None:
+        context.internal_logs.fetched(name, index, broker, wanted.fetch_offset)
+    return (topic.topic_id, index), read
+
+
+def _broker(version: int, entity: Any) -> tuple[int, int] | None:
+    """Return id and epoch of the broker that fetches as a follower; None for a consumer (KIP-903)."""
+    state = entity.replica_state if version >= _REPLICA_STATE_SINCE else None
+    broker_id, epoch = (entity.replica_id, -1) if state is None else (state.replica_id, state.replica_epoch)
+    return None if broker_id < 0 else (broker_id, epoch)
 
 
 def _read_log(log: PartitionLog, isolation_level: int, wanted: Wanted, room: _Room) -> Read:

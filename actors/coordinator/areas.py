@@ -17,12 +17,13 @@ from actors.coordinator.split import arrival, seal
 from actors.coordinator.take_over import taking
 from actors.coordinator.transactions import coordinator, offset_commit, views
 
-_BEFORE: tuple[Area, ...] = (commits.AREA, expiry.AREA, dying.AREA)
+_BEFORE: tuple[Area, ...] = (offset_commit.AREA, commits.AREA, expiry.AREA, dying.AREA)
+"""What is pending comes before what is committed: who writes both as Kafka does has to know it then
+(`kafka_records.loadable`)."""
 _AFTER: tuple[Area, ...] = (
     admin.AREA,
     restore.AREA,
     coordinator.AREA,
-    offset_commit.AREA,
     views.AREA,
     seal.AREA,
     arrival.AREA,

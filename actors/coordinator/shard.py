@@ -26,8 +26,9 @@ from actors.coordinator.offsets import store as offsets_store
 from actors.coordinator.offsets import together as offsets_together
 from actors.coordinator.offsets.together import Steady, Together
 from actors.coordinator.split import place
-from actors.coordinator.split.inside import DROP
+from actors.coordinator.split.inside import ARRIVED, DROP
 from actors.coordinator.split.seal import let_go
+from actors.coordinator.take_over.inside import REQUESTS as OF_TAKE_OVER
 from actors.ground.changeable import in_force
 from actors.ground.contract import NOTHING, Key, Record, Reply, Request, Result, Value
 from actors.ground.features import Features
@@ -37,6 +38,9 @@ from actors.ground.settings import GroupSettings
 from actors.protocol.api_keys import OFFSET_COMMIT
 from actors.protocol.errors import GroupError
 from actors.security.gate import Gate
+
+_FOR_ALL = OF_TAKE_OVER | {ARRIVED, DROP}
+"""The requests that decide for all groups, wherever these are, and while nobody is served."""
 
 
 class CoordinatorShard:
@@ -88,7 +92,7 @@ class CoordinatorShard:
             except GroupError as error:
                 return self._refused(request, error)
         result = self._decided(request, now_ms)
-        if (result.work is not None or self.state.is_split) and request.api_key != DROP:
+        if (result.work is not None or self.state.is_split) and request.api_key not in _FOR_ALL:
             return place.of_those_here(self.state, result)
         return result
 
@@ -143,7 +147,9 @@ class CoordinatorShard:
                 return NOTHING
             self.heard.fired(key)
         result = self._areas.timers[key[0]](self.state, key, now_ms)
-        return place.of_those_here(self.state, result) if self.state.seals else result
+        if self.state.seals or result.work is not None:
+            return place.of_those_here(self.state, result)
+        return result
 
     def apply(self, key: Key, value: Value | None) -> Value | None:
         """Record types of a newer version are skipped, as Kafka's loader does (R6)."""
@@ -208,7 +214,7 @@ class CoordinatorShard:
     def settled(self, request: Request, owned: TopicPartitions | None, now_ms: int) -> Settled | None:
         """What is to be known of the member that heartbeats; None if its answer has something to say.
         `owned`: what it last said that it owns, None if that is not known."""
-        if self.state.is_split and self.is_elsewhere(request):
+        if self.is_elsewhere(request):
             return None
         for kind in kinds_of(self.state):
             if request.api_key in kind.held:
@@ -219,7 +225,7 @@ class CoordinatorShard:
         """Return the key of the session's timer and the session timeout in ms of the member of a heartbeat,
         if the same heartbeat will get the same answer until something concerns its group; else None."""
         group_id = request.body.group_id
-        if group_id in self.state.dying or (self.state.is_split and self.is_elsewhere(request)):
+        if group_id in self.state.dying or self.is_elsewhere(request):
             return None
         for kind in kinds_of(self.state):
             held = kind.held.get(request.api_key)
@@ -235,12 +241,17 @@ class CoordinatorShard:
 
     def stamp(self, group_id: str, now_ms: int) -> Stamp | None:
         """Where a group is, None if there is none: its members have to be looked at when that changes."""
-        kind = None if self.state.is_away(group_id) else kind_of(self.state, group_id)
+        is_away = self.state.is_closed or self.state.is_away(group_id)
+        kind = None if is_away else kind_of(self.state, group_id)
         return None if kind is None else kind.stamp(self.state, group_id, now_ms)
 
     def is_elsewhere(self, request: Request) -> bool:
-        """Whether a request is for a group that has moved to another offsets partition."""
-        return place.is_away(self.state, request)
+        """Whether a request is for a group that is served elsewhere: it has moved to another offsets
+        partition, or nobody is served here."""
+        state = self.state
+        if state.is_closed:
+            return request.api_key not in place.ALWAYS
+        return state.is_split and place.is_away(state, request)
 
     def refusal(self, request: Request, error_code: int, message: str | None = None) -> Any:
         refused = self._areas.refusals[request.api_key]

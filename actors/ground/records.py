@@ -432,12 +432,13 @@ class TakenLogValue(NamedTuple):
     leader_epoch: int
     """The epoch of the leader that wrote the last batch that was taken, as Fetch names it; -1: none was."""
     phase: int
-    """What becomes of the log: FOLLOWED 0, SERVED 1, DROPPED 2."""
+    """What becomes of the log: FOLLOWED 0, SERVED 1, DROPPED 2, SEALED 3."""
 
 
-FOLLOWED, SERVED, DROPPED = range(3)
+FOLLOWED, SERVED, DROPPED, SEALED = range(4)
 """A phase of Kafka's log here: more of it is to come and nobody is served; all of it is here, and its groups
-are served; what was taken is being removed."""
+are served; what was taken is being removed; nobody is served any more, because brokers are to lead, who have
+the log from here."""
 
 
 class ForeignRecordKey(NamedTuple):

@@ -47,9 +47,10 @@ from actors.node.controller_client import RayControllerClient
 from actors.node.elections import Elections
 from actors.node.fallen_leaders import FallenLeaders
 from actors.node.group_relay import GroupRelay
-from actors.node.internal_topics import InternalTopics, Place
+from actors.node.internal_topics import InternalTopics
 from actors.node.leaderless import Leaderless
 from actors.node.log_ends import LogEnds
+from actors.node.made_log import Place
 from actors.node.metrics import NodeMetrics
 from actors.node.questions import Questions
 from actors.node.upstream import NOT_HERE, UpstreamNode

@@ -1,46 +1,38 @@
 """The logs of `__consumer_offsets` and `__transaction_state` that this broker has: those of the offsets
 partitions led on its node.
 
-A log is made when somebody reads it first, and dropped when nobody has for a while. It begins with the state
-of the partition, in Kafka's records, and goes on with what is committed; when that has become long, the whole
-state is put behind it and everything before is dropped, as if Kafka's cleaner had compacted the log. Each log
-has a feed of its own from the partition's leader, and takes the records of its topic from it.
+A log is made when somebody reads it first, and dropped when nobody has for a while. Each log has a feed of
+its own from the partition's leader, and takes the records of its topic from it.
+
+In front of an upstream cluster brokers read `__consumer_offsets`, too: they fetch it as followers, and lead
+it once they have all of it. Its log is one that they can load.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Protocol
 
-import msgpack
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.kafka_records.codec import KafkaRecord, RecordError, encode
-from actors.coordinator.kafka_records.committed import CommittedRecords, PlainRecord
-from actors.coordinator.kafka_records.schemas import Schemas
-from actors.coordinator.kafka_records.transactions import CommittedTransactions
 from actors.ground.identity import TIER, ClientIdentity
-from actors.ground.limits import (
-    OFFSETS_STATE_BYTES_MAX,
-    OFFSETS_TAIL_BATCHES_MAX,
-    OFFSETS_TAIL_BYTES_MAX,
-)
 from actors.ground.tasks import Tasks
-from actors.ground.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from actors.ground.topic_names import OFFSETS_TOPIC
+from actors.node.made_log import Appended, Bounds, MadeLog, Place
+from actors.node.upstream_fetchers import UpstreamFetchers
 from actors.protocol.offsets_feed import (
     NO_FEED,
     NOT_KNOWN,
     Fed,
-    Piece,
     Question,
     pack_question,
     unpack_fed,
 )
-from actors.topics.batch import plain_batch
 from actors.topics.errors import LogError
-from actors.topics.partition_log import LogSettings, PartitionLog
+from actors.topics.partition_log import LEADER_EPOCH, PartitionLog
 
 log = logging.getLogger("groupd.broker")
 
@@ -51,12 +43,8 @@ READY_TIMEOUT_S = 5.0
 WAIT_MS = 5_000
 """How long, in ms, the leader lets a question wait for something to be committed."""
 ANSWER_TIMEOUT_S = 30.0
-BATCH_RECORDS_MAX = 500
-"""How many records are made at a time, and put into one batch, before other requests are served: a few
-milliseconds of work."""
-_KEPT_FROM_SHARE = 0.75
-"""The share of a tail's bounds behind which it outlives the next state."""
-_SETTINGS = LogSettings(message_bytes_max=2**31 - 1, retention_bytes=2**62, retention_ms=None)
+AGAIN_S = 1.0
+"""How long, in seconds, readers of a log that may not be read are refused before it is looked at again."""
 
 
 class Leaders(Protocol):
@@ -73,154 +61,9 @@ class Hub(Protocol):
     ) -> bytes | None: ...
 
 
-class Place(NamedTuple):
-    """A partition of an internal topic."""
-
-    topic: str
-    partition: int
-
-
-Appended = Callable[[Place, int], None]
-"""A function that is told of a partition and how many bytes were appended to its log; 0: the log is gone, or
-another one."""
-
-
-class Conversion(Protocol):
-    """What makes records of an internal topic of what an offsets partition commits."""
-
-    schemas: Schemas
-    """The table by which the records are written."""
-
-    def restart(self) -> None:
-        """Forget everything, because the whole state comes anew."""
-
-    def to_kafka(self, records: Iterable[PlainRecord]) -> Iterator[KafkaRecord]:
-        """Yield what Kafka would write for a part of the state or of a change."""
-
-    def held_back(self) -> Iterator[KafkaRecord]:
-        """Yield what can be written only at the end of the state or of one change."""
-
-
-CONVERSIONS: dict[str, Callable[[], Conversion]] = {
-    OFFSETS_TOPIC: CommittedRecords,
-    TRANSACTIONS_TOPIC: CommittedTransactions,
-}
-"""Internal topic -> what makes its records."""
-
-
-class Bounds:
-    """How long a log may become. `actors.ground.limits` says what each bound is for."""
-
-    def __init__(
-        self,
-        state_bytes_max: int = OFFSETS_STATE_BYTES_MAX,
-        tail_bytes_max: int = OFFSETS_TAIL_BYTES_MAX,
-        tail_batches_max: int = OFFSETS_TAIL_BATCHES_MAX,
-    ) -> None:
-        self.state_bytes_max = state_bytes_max
-        self.tail_bytes_max = tail_bytes_max
-        self.tail_batches_max = tail_batches_max
-
-
-class MadeLog:
-    """The log of one partition as it is made of what a feed gives."""
-
-    def __init__(self, place: Place, appended: Appended, clock_ms: Callable[[], int], bounds: Bounds) -> None:
-        self._place = place
-        self._tell = appended
-        self._clock_ms = clock_ms
-        self._bounds = bounds
-        self._records = CONVERSIONS[place.topic]()
-        self._log = PartitionLog(_SETTINGS, 0, lambda _: None)
-        self._kept_from = 0
-        """What stands from this offset on outlives the next state, so that a reader that is a little behind
-        keeps its place: what it has yet to read, deletions among it, comes before that state."""
-        self._is_in_state = False
-        self._size_bytes = self._batches = 0
-        """What was appended of the state under way, or behind the last one."""
-        self.is_whole = False
-        """Whether a state is there, so that the log can be read."""
-
-    @property
-    def log(self) -> PartitionLog:
-        return self._log
-
-    @property
-    def is_long(self) -> bool:
-        """Return whether the log should go on with a new state."""
-        return not self._is_in_state and self._tail_share > 1
-
-    @property
-    def _tail_share(self) -> float:
-        """Return how much of its bounds the tail has used."""
-        return max(
-            self._size_bytes / self._bounds.tail_bytes_max, self._batches / self._bounds.tail_batches_max
-        )
-
-    def begin_at(self, offset: int) -> None:
-        """Begin with nothing, at this offset."""
-        self._log = PartitionLog(_SETTINGS, offset, lambda _: None)
-        self._records.restart()
-        self.is_whole, self._is_in_state = False, False
-        self._size_bytes = self._batches = 0
-        self._appended(0)
-
-    async def take(self, kind: int, content: bytes) -> None:
-        """Take one piece. Raises LogError if the state is too large to be read."""
-        if kind == Piece.COMMITTED:
-            await self._append(self._records.to_kafka(_unpacked(content)))
-            await self._append(self._records.held_back())
-            return
-        if not self._is_in_state:
-            self._is_in_state = True
-            if self._tail_share < _KEPT_FROM_SHARE:
-                self._kept_from = self._log.end_offset
-            self._size_bytes = self._batches = 0
-            self._records.restart()
-        await self._append(self._records.to_kafka(_unpacked(content)))
-        if kind == Piece.STATE_END:
-            await self._append(self._records.held_back())
-            self._log.delete_records(self._kept_from)
-            self.is_whole, self._is_in_state = True, False
-            self._size_bytes = self._batches = 0
-            self._appended(0)
-        elif self._size_bytes > self._bounds.state_bytes_max:
-            raise LogError(ErrorCode.kafka_storage_error)
-
-    async def _append(self, records: Iterator[KafkaRecord]) -> None:
-        packed: list[tuple[bytes, bytes | None]] = []
-        for record in records:
-            try:
-                packed.append(encode(record, self._records.schemas))
-            except RecordError as error:
-                log.warning("a record is left out of %s: %s", self._place.topic, error)
-            if len(packed) >= BATCH_RECORDS_MAX:
-                self._append_batch(packed)
-                packed.clear()
-                await asyncio.sleep(0)
-        if packed:
-            self._append_batch(packed)
-
-    def _append_batch(self, packed: list[tuple[bytes, bytes | None]]) -> None:
-        if not self._is_in_state and self._tail_share < _KEPT_FROM_SHARE:
-            self._kept_from = self._log.end_offset
-        now_ms = self._clock_ms()
-        size_bytes = self._log.append(plain_batch(packed, now_ms), now_ms).size_bytes
-        self._size_bytes += size_bytes
-        self._batches += 1
-        self._appended(size_bytes)
-
-    def _appended(self, size_bytes: int) -> None:
-        self._tell(self._place, size_bytes)
-
-
-def _unpacked(content: bytes) -> Iterable[PlainRecord]:
-    """Yield the records of an entry or of a part of a state, without the header in front of them."""
-    unpacker: Any = msgpack.Unpacker(use_list=False, max_buffer_size=0)
-    unpacker.feed(content)
-    for key, value in unpacker:
-        if not isinstance(key, int):
-            yield key, value
+LeaderEpochs = Callable[[int], int]
+"""A function from a partition of `__consumer_offsets` to the epoch in which it is led upstream; -1 if that is
+not known."""
 
 
 class _Reading:
@@ -246,12 +89,16 @@ class InternalTopics:
         appended: Appended,
         clock_ms: Callable[[], int],
         bounds: Bounds | None = None,
+        leader_epochs: LeaderEpochs | None = None,
     ) -> None:
+        """`leader_epochs` is None in a tier of its own."""
         self._leaders = leaders
         self._hub = hub
         self._appended = appended
         self._clock_ms = clock_ms
         self._bounds = bounds or Bounds()
+        self._leader_epochs = leader_epochs
+        self.fetchers = UpstreamFetchers(clock_ms)
         self._readings: dict[Place, _Reading] = {}
         self._ends: dict[Place, int] = {}
         """Partition -> the offset behind all that this broker has given out of it."""
@@ -273,11 +120,31 @@ class InternalTopics:
         """Return a log that is ready. Raises LogError if it is not: NOT_LEADER_OR_FOLLOWER has clients ask
         again."""
         reading = self._readings.get(Place(topic, partition))
-        if reading is None or not reading.made.is_whole:
+        if reading is None or not reading.made.is_whole or reading.made.is_over:
             error = ErrorCode.none if reading is None else reading.error
             raise LogError(error or ErrorCode.not_leader_or_follower)
         reading.used_ms = self._clock_ms()
         return reading.made.log
+
+    def leader_epoch(self, topic: str, partition: int) -> int:
+        """Return the epoch in which a partition is led."""
+        if self._leader_epochs is None or topic != OFFSETS_TOPIC:
+            return LEADER_EPOCH
+        return self._leader_epochs(partition)
+
+    def fetched(self, topic: str, partition: int, broker: tuple[int, int], offset: int) -> None:
+        """Note that a broker of this id and epoch has everything before an offset."""
+        if topic == OFFSETS_TOPIC:
+            self.fetchers.fetched(partition, broker, offset)
+
+    def upstream_logs(self) -> dict[int, tuple[int, int, bool]]:
+        """Return of each partition whose log is whole where that begins and ends, and whether it is
+        sealed."""
+        return {
+            place.partition: (made.log.log_start_offset, made.log.end_offset, made.is_sealed)
+            for place, reading in self._readings.items()
+            if place.topic == OFFSETS_TOPIC and (made := reading.made).is_whole and not made.is_over
+        }
 
     def partition_bytes(self, topic: str, partition: int) -> int:
         """Return the size of a log; 0 if nobody reads it."""
@@ -293,7 +160,8 @@ class InternalTopics:
     def _reading(self, place: Place) -> _Reading:
         reading = self._readings.get(place)
         if reading is None:
-            made = MadeLog(place, self._appended, self._clock_ms, self._bounds)
+            epoch = None if self._leader_epochs is None else partial(self.leader_epoch, *place)
+            made = MadeLog(place, self._appended, self._clock_ms, self._bounds, epoch)
             reading = self._readings[place] = _Reading(made, self._clock_ms())
             self._tasks.spawn(self._read(place, reading))
         reading.used_ms = self._clock_ms()
@@ -313,6 +181,10 @@ class InternalTopics:
                     self._miss(place, reading)
                 feed = fed.feed
                 await self._take(place, reading, fed)
+                if reading.made.is_over:
+                    reading.changed.set()
+                    await asyncio.sleep(AGAIN_S)
+                    break
         except LogError as error:
             log.warning("partition %d of %s is too large to be read", place.partition, place.topic)
             reading.error = error.error_code

@@ -239,6 +239,22 @@ def end_marker(
 
 def plain_batch(records: Sequence[tuple[bytes, bytes | None]], timestamp_ms: int) -> bytes:
     """Return a batch of these keys and values, to be `placed`; a value that is None is a tombstone."""
+    return _batch(records, timestamp_ms, 0, (NO_PRODUCER_ID, -1, NO_SEQUENCE))
+
+
+def transactional_batch(
+    records: Sequence[tuple[bytes, bytes | None]], timestamp_ms: int, producer: tuple[int, int]
+) -> bytes:
+    """Return a batch of a transaction of `producer`, as a coordinator writes it: it has the sequence 0."""
+    return _batch(records, timestamp_ms, _TRANSACTIONAL_BIT, (*producer, 0))
+
+
+def _batch(
+    records: Sequence[tuple[bytes, bytes | None]],
+    timestamp_ms: int,
+    attributes: int,
+    producer: tuple[int, int, int],
+) -> bytes:
     body = bytearray()
     for delta, (key, value) in enumerate(records):
         record = bytearray(2)  # no attributes, no delta of the timestamp
@@ -251,11 +267,8 @@ def plain_batch(records: Sequence[tuple[bytes, bytes | None]], timestamp_ms: int
         _put_varint(body, len(record))
         body += record
     length = HEADER_BYTES - LENGTH_FROM + len(body)
-    times = (timestamp_ms, timestamp_ms)
-    producer = (NO_PRODUCER_ID, -1, NO_SEQUENCE)
-    batch = bytearray(
-        _HEADER.pack(0, length, 0, MAGIC, 0, 0, len(records) - 1, *times, *producer, len(records)) + body
-    )
+    first, times = (0, length, 0, MAGIC, 0, attributes), (timestamp_ms, timestamp_ms)
+    batch = bytearray(_HEADER.pack(*first, len(records) - 1, *times, *producer, len(records)) + body)
     _CRC.pack_into(batch, CRC_FROM - _CRC.size, crc32c(memoryview(batch)[CRC_FROM:]))
     return bytes(batch)
 

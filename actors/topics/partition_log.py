@@ -23,14 +23,14 @@ from actors.topics.batch import (
     read_header,
 )
 from actors.topics.errors import LogError
+from actors.topics.leader_epochs import LeaderEpochs
 from actors.topics.producers import Producers
 from actors.topics.record_checks import RecordRules, check_records
 from actors.topics.transactions import Guard, LogTransactions, Marker
 
 LEADER_EPOCH = 0
-"""The leader epoch of every log: a log ends with its leader, so none has a second epoch."""
-NO_LEADER_EPOCH = -1
-"""The leader epoch of who knows none."""
+"""The leader epoch of every log of the tier's own topics: a log ends with its leader, so none has a second
+epoch. What is written for brokers of an upstream cluster has epochs of theirs."""
 BATCHES_MAX = 200_000
 """How many batches a log may have, whatever their size: a batch costs about 300 bytes besides its own."""
 _COMPACT_AT = 1_024
@@ -88,6 +88,7 @@ class PartitionLog:
         self.end_offset = start_offset
         """The next record's offset. It is the high watermark too, because there is one copy."""
         self.size_bytes = 0
+        self.epochs = LeaderEpochs(LEADER_EPOCH, start_offset)
         self._reserve = reserve
         self._producers = Producers()
         self.transactions = LogTransactions()
@@ -156,6 +157,19 @@ class PartitionLog:
         self.expire(now_ms)
         return appended
 
+    def append_own(self, batch: bytes, now_ms: int) -> Appended:
+        """Append a batch that is the coordinator's own, which nobody has to check: it may be one of a
+        transaction, or a marker."""
+        header = read_header(batch)
+        appended = self._placed(batch, header, now_ms)
+        if header.is_control:
+            # What was committed is there in batches of its own: only what is aborted is ended so.
+            self.transactions.ended(Marker(*header.producer, False, 0), appended.base_offset)
+        elif header.is_transactional:
+            self.transactions.appended(*header.producer, appended.base_offset)
+        self.expire(now_ms)
+        return appended
+
     def active_producers(self) -> list[ActiveProducer]:
         """Return the producers that are remembered, the one that was idle for longest first."""
         return [
@@ -180,7 +194,7 @@ class PartitionLog:
         last_offset = base_offset + header.last_offset_delta
         self._reserve(last_offset + 1)
         append_time_ms = now_ms if self.settings.records.log_append_time else None
-        data = placed(records, base_offset, LEADER_EPOCH, append_time_ms)
+        data = placed(records, base_offset, self.epochs.latest, append_time_ms)
         max_timestamp_ms = header.max_timestamp_ms if append_time_ms is None else append_time_ms
         self._batches.append(_Batch(last_offset, max_timestamp_ms, now_ms, data))
         self._base_offsets.append(base_offset)
@@ -243,9 +257,7 @@ class PartitionLog:
 
         Below the first epoch there is nothing any more: then the answer is where this log starts.
         """
-        if leader_epoch == NO_LEADER_EPOCH or leader_epoch > LEADER_EPOCH:
-            return NO_LEADER_EPOCH, -1
-        return leader_epoch, self.log_start_offset if leader_epoch < LEADER_EPOCH else self.end_offset
+        return self.epochs.end_of(leader_epoch, self.end_offset)
 
     def delete_records(self, before_offset: int) -> int:
         """Drop what is below `before_offset` (-1: everything), and return the log's new start (KIP-107).
@@ -286,6 +298,7 @@ class PartitionLog:
             self._batches[self._first] = _DROPPED
             self._first += 1
         self.transactions.truncate(self.log_start_offset)
+        self.epochs.start_at(self.log_start_offset)
         # To remove from a list's front moves all that follows, so it waits until half of the list is gone.
         if self._first >= _COMPACT_AT and self._first * 2 >= len(self._batches):
             del self._batches[: self._first], self._base_offsets[: self._first]

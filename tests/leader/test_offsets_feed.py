@@ -23,7 +23,8 @@ from actors.ground.image import MetadataImage, TopicImage
 from actors.ground.limits import FEED_PENDING_BYTES_MAX
 from actors.ground.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC
 from actors.leader.offsets_feed import SKIPPED_OFFSETS, OffsetsFeed
-from actors.node.internal_topics import UNUSED_MS, Bounds, InternalTopics, Place
+from actors.node.internal_topics import UNUSED_MS, InternalTopics
+from actors.node.made_log import Bounds, Place
 from actors.protocol.api_keys import OFFSET_COMMIT, OFFSET_DELETE
 from actors.protocol.messages import OffsetCommitRequest, OffsetDeleteRequest
 from actors.protocol.offsets_feed import TERM_OFFSETS_BITS, unpack_question

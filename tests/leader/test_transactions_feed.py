@@ -18,7 +18,8 @@ from actors.ground.records import TransactionValue
 from actors.ground.settings import GroupSettings
 from actors.ground.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from actors.leader.offsets_feed import STATE_RECORDS_PER_ANSWER
-from actors.node.internal_topics import UNUSED_MS, Bounds, MadeLog, Place
+from actors.node.internal_topics import UNUSED_MS
+from actors.node.made_log import Bounds, MadeLog, Place
 from actors.protocol import api_keys
 from actors.protocol.offsets_feed import NO_FEED, NOT_KNOWN, Question, unpack_fed
 from actors.protocol.transaction_messages import (

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from actors.topics.partition_log import NO_LEADER_EPOCH
+from actors.topics.leader_epochs import NO_LEADER_EPOCH
 from tests.oracle.play import Client, Play
 from tests.topics.batches import batch, with_field
 

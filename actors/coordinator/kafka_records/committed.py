@@ -10,7 +10,7 @@ plain record, which readers of committed records see at the same time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from actors.coordinator.kafka_records.codec import NO_VERSION, KafkaRecord
 from actors.coordinator.kafka_records.convert import classic_group_to_kafka, single_to_kafka
@@ -22,52 +22,22 @@ PlainRecord = tuple[tuple[Any, ...], tuple[Any, ...] | None]
 """A record's key and value as they stand in the log; the value is None if the key is deleted."""
 
 
-class CommittedRecords:
-    """The records of groups of one offsets partition on their way to Kafka's form."""
-
-    schemas = SCHEMAS
+class ClassicGroups:
+    """The classic groups of one offsets partition, each of which is one record at Kafka's."""
 
     def __init__(self) -> None:
         self._groups: dict[str, ours.GroupMetadataValue] = {}
         self._members: dict[str, dict[str, ours.ClassicMemberValue]] = {}
         self._touched: dict[str, None] = {}
-        """The classic groups that are to be written whole, in the order in which they changed."""
+        """The groups that are to be written whole, in the order in which they changed."""
 
-    def restart(self) -> None:
-        """Forget the groups, because the whole state comes anew."""
+    def clear(self) -> None:
         self._groups.clear()
         self._members.clear()
         self._touched.clear()
 
-    def to_kafka(self, records: Iterable[PlainRecord]) -> Iterator[KafkaRecord]:
-        """Yield what Kafka would write for a part of the state or of a change. Classic groups wait for
-        `held_back`."""
-        for key, packed in records:
-            kind = key[0]
-            if kind == ours.OFFSET_BATCH:
-                if packed is not None:
-                    yield from _of_batch(key, ours.OffsetBatchValue(*packed))
-            elif kind == ours.OFFSET_ROWS:
-                if packed is not None:
-                    yield from _of_rows(key, ours.OffsetRowsValue(*packed))
-            elif kind in (ours.GROUP_METADATA, ours.CLASSIC_MEMBER):
-                self._note(key, packed)
-            else:
-                record = single_to_kafka(key, packed)
-                if record is not None:
-                    yield record
-
-    def held_back(self) -> Iterator[KafkaRecord]:
-        """Yield the classic groups that have changed, at the end of the state or of one change."""
-        touched, self._touched = self._touched, {}
-        for group_id in touched:
-            group = self._groups.get(group_id)
-            if group is not None:
-                yield classic_group_to_kafka(group_id, group, self._members.get(group_id, {}).items())
-            else:
-                yield KafkaRecord(ours.GROUP_METADATA, {"group": group_id}, NO_VERSION, None)
-
-    def _note(self, key: tuple[Any, ...], packed: tuple[Any, ...] | None) -> None:
+    def note(self, key: tuple[Any, ...], packed: tuple[Any, ...] | None) -> None:
+        """Note what has become of a group or of a member; `key` is of one of PARTS_OF_GROUPS."""
         kind, group_id = key[:2]
         self._touched[group_id] = None
         if kind == ours.GROUP_METADATA:
@@ -83,6 +53,61 @@ class CommittedRecords:
             members[key[2]] = ours.ClassicMemberValue(*packed)
         if not members:
             del self._members[group_id]
+
+    def changed(self) -> Iterator[KafkaRecord]:
+        """Yield the groups that have changed since they were asked for last; a tombstone for one that is no
+        more."""
+        touched, self._touched = self._touched, {}
+        for group_id in touched:
+            group = self._groups.get(group_id)
+            if group is not None:
+                yield classic_group_to_kafka(group_id, group, self._members.get(group_id, {}).items())
+            else:
+                yield KafkaRecord(ours.GROUP_METADATA, {"group": group_id}, NO_VERSION, None)
+
+
+PARTS_OF_GROUPS: Final = frozenset({ours.GROUP_METADATA, ours.CLASSIC_MEMBER})
+"""The types of records that are noted until the whole group is known."""
+
+
+class CommittedRecords:
+    """The records of groups of one offsets partition on their way to Kafka's form."""
+
+    schemas = SCHEMAS
+    is_given = True
+    """Whether the log may be read."""
+    is_sealed = False
+    """Whether the log has ended."""
+
+    def __init__(self) -> None:
+        self._classic = ClassicGroups()
+
+    def restart(self) -> None:
+        """Forget the groups, because the whole state comes anew."""
+        self._classic.clear()
+
+    def to_kafka(self, records: Iterable[PlainRecord]) -> Iterator[KafkaRecord]:
+        """Yield what Kafka would write for a part of the state or of a change. Classic groups wait for
+        `held_back`."""
+        for key, packed in records:
+            if key[0] in PARTS_OF_GROUPS:
+                self._classic.note(key, packed)
+            else:
+                yield from whole_in_itself(key, packed)
+
+    def held_back(self) -> Iterator[KafkaRecord]:
+        """Yield the classic groups that have changed, at the end of the state or of one change."""
+        return self._classic.changed()
+
+
+def whole_in_itself(key: tuple[Any, ...], packed: tuple[Any, ...] | None) -> Iterable[KafkaRecord]:
+    """Return what Kafka would write for a record that is no part of a classic group."""
+    if key[0] == ours.OFFSET_BATCH:
+        return () if packed is None else _of_batch(key, ours.OffsetBatchValue(*packed))
+    if key[0] == ours.OFFSET_ROWS:
+        return () if packed is None else _of_rows(key, ours.OffsetRowsValue(*packed))
+    record = single_to_kafka(key, packed)
+    return () if record is None else (record,)
 
 
 def _of_batch(key: tuple[Any, ...], batch: ours.OffsetBatchValue) -> Iterator[KafkaRecord]:

@@ -23,6 +23,10 @@ class CommittedTransactions:
     """The records of transactional ids of one offsets partition on their way to Kafka's form."""
 
     schemas = TRANSACTION_SCHEMAS
+    is_given = True
+    """Whether the log may be read."""
+    is_sealed = False
+    """Whether the log has ended."""
 
     def restart(self) -> None:
         """Do nothing: nothing is remembered from one record to the next."""

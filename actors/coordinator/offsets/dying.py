@@ -57,10 +57,10 @@ def _may_make(state: ShardState, api_key: int) -> bool:
 
 
 def _go_on(state: ShardState, key: tuple[object, ...], now_ms: int) -> Result:
-    return Result(work=_tombstones(state))
+    return Result(work=tombstones(state))
 
 
-def _tombstones(state: ShardState) -> Iterator[Result]:
+def tombstones(state: ShardState) -> Iterator[Result]:
     """Tombstones, a slice at a time, for what dying groups have left when the slice is made."""
     while state.dying:
         group_id = next(iter(state.dying))

@@ -20,7 +20,7 @@ from actors.ground.records import PRODUCER_MARKER
 from actors.protocol.errors import GroupError
 from actors.protocol.java_hash import partition_for
 
-_ALWAYS = REQUESTS | OF_TAKE_OVER
+ALWAYS = REQUESTS | OF_TAKE_OVER
 """The requests that a shard answers though it serves nobody."""
 
 
@@ -35,7 +35,7 @@ def moves(key: Key, child: int, partitions: int) -> bool:
 
 def check(state: ShardState, request: Request) -> None:
     """Raise NOT_COORDINATOR for a request that is not to be served here."""
-    if request.api_key not in _ALWAYS and (state.is_closed or is_away(state, request)):
+    if request.api_key not in ALWAYS and (state.is_closed or is_away(state, request)):
         raise GroupError(ErrorCode.not_coordinator)
 
 
@@ -75,4 +75,6 @@ def _is_record_away(state: ShardState, record: Record) -> bool:
 
 
 def _work_here(state: ShardState, work: Iterator[Result]) -> Iterator[Result]:
-    return (of_those_here(state, result) for result in work)
+    """Yield what work decides until nobody is served any more: then what it began with is forgotten."""
+    while not state.is_closed and (result := next(work, None)) is not None:
+        yield of_those_here(state, result)

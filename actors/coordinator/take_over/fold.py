@@ -55,7 +55,7 @@ def _ended(state: ShardState, producer: tuple[int, int], marker: EndMarker) -> l
     key = ProducerMarkerKey(PRODUCER_MARKER, "", producer_id)
     value = ProducerMarkerValue(producer_epoch, marker.coordinator_epoch, marker.timestamp_ms)
     ended = pending.end_transaction(state, producer_id, committed=marker.committed)
-    return [*ended, Record(key, value)]
+    return [Record(key, value), *ended]
 
 
 class _Piece:

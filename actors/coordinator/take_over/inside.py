@@ -12,7 +12,11 @@ SERVE: Final = -12
 """All of the log is here: serve its groups."""
 DROP_TAKEN: Final = -13
 """Remove what was taken, to begin anew or to give up."""
-REQUESTS: Final = frozenset({TAKE, SERVE, DROP_TAKEN})
+SEAL_SERVED: Final = -14
+"""Serve nobody any more and change nothing, so that brokers get the rest of the log and lead."""
+UNSEAL: Final = -15
+"""Serve the groups again, because brokers do not lead."""
+REQUESTS: Final = frozenset({TAKE, SERVE, DROP_TAKEN, SEAL_SERVED, UNSEAL})
 
 NO_PRODUCER: Final = (-1, -1)
 
@@ -60,6 +64,14 @@ class ServeRequest(NamedTuple):
 
 class DropTakenRequest(NamedTuple):
     """It has no fields: everything that was taken is removed."""
+
+
+class SealServedRequest(NamedTuple):
+    """It has no fields: all groups are sealed."""
+
+
+class UnsealRequest(NamedTuple):
+    """It has no fields: all groups are served again."""
 
 
 class TakenResponse(NamedTuple):

@@ -22,8 +22,11 @@ from actors.coordinator.ground.slices import sliced, withheld
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.take_over.inside import (
     DROP_TAKEN,
+    REQUESTS,
+    SEAL_SERVED,
     SERVE,
     TAKE,
+    UNSEAL,
     LogPiece,
     ServeRequest,
     TakenResponse,
@@ -37,6 +40,7 @@ from actors.ground.records import (
     FOLLOWED,
     FOREIGN_RECORD,
     PRODUCER_ID_BLOCK,
+    SEALED,
     SERVED,
     TAKEN_LOG,
     ForeignRecordKey,
@@ -48,7 +52,7 @@ from actors.ground.snapshot_build import live_items
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import NO_ERROR
 
-_KEY = TakenLogKey(TAKEN_LOG, "")
+KEY = TakenLogKey(TAKEN_LOG, "")
 NOTHING_TAKEN = TakenLogValue(bytes(16), 0, -1, FOLLOWED)
 
 
@@ -61,13 +65,13 @@ def take(state: ShardState, request: Request, now_ms: int) -> Result:
     piece = body.piece
     taken = _followed(state, body.topic_id)
     if piece.next_offset <= taken.next_offset:
-        return _answered(request, taken)
+        return answered(request, taken)
     if piece.first_offset > taken.next_offset:
         text = f"offsets {taken.next_offset} to {piece.first_offset - 1} of Kafka's log are missing"
         raise GroupError(ErrorCode.offset_out_of_range, text)
     after = TakenLogValue(body.topic_id, piece.next_offset, piece.leader_epoch, FOLLOWED)
     records = fold(state, _rest(piece, taken.next_offset))
-    return _answered(request, after)._replace(records=[*records, Record(_KEY, after)])
+    return answered(request, after)._replace(records=[*records, Record(KEY, after)])
 
 
 def _followed(state: ShardState, topic_id: bytes) -> TakenLogValue:
@@ -81,7 +85,7 @@ def _followed(state: ShardState, topic_id: bytes) -> TakenLogValue:
     taken = state.from_kafka.log
     if taken is None:
         return NOTHING_TAKEN._replace(topic_id=topic_id)
-    if taken.phase == SERVED:
+    if taken.phase in (SERVED, SEALED):
         raise GroupError(ErrorCode.invalid_request, "the groups of this offsets partition are served already")
     if taken.phase == DROPPED:
         text = "what was taken over is being removed: that has to end before anything is taken"
@@ -99,7 +103,7 @@ def _rest(piece: LogPiece, next_offset: int) -> LogPiece:
     return piece._replace(records=tuple(each for each in piece.records if each.offset >= next_offset))
 
 
-def _answered(request: Request, taken: TakenLogValue) -> Result:
+def answered(request: Request, taken: TakenLogValue) -> Result:
     return Result((), (Reply(request.token, TakenResponse(NO_ERROR, None, taken.next_offset)),))
 
 
@@ -107,7 +111,7 @@ def serve(state: ShardState, request: Request, now_ms: int) -> Result:
     """Begin to serve the groups if all of the log is here. The answer says that this is committed."""
     body: ServeRequest = request.body
     if state.from_kafka.log is not None and state.from_kafka.log.phase == SERVED and not state.is_closed:
-        return _answered(request, state.from_kafka.log)
+        return answered(request, state.from_kafka.log)
     taken = _followed(state, body.topic_id)
     if taken.next_offset != body.next_offset:
         text = f"Kafka's log ends at {body.next_offset}, and it is taken up to {taken.next_offset}"
@@ -116,18 +120,19 @@ def serve(state: ShardState, request: Request, now_ms: int) -> Result:
 
 
 def _served(state: ShardState, request: Request, taken: TakenLogValue, now_ms: int) -> Iterator[Result]:
-    yield Result((Record(_KEY, taken),))
+    yield Result((Record(KEY, taken),))
     for kind in kinds_of(state):
         yield from kind.adopt(state)
     yield from withheld(state.whole.elected(now_ms))
-    yield _answered(request, taken)
+    yield answered(request, taken)
 
 
 def drop(state: ShardState, request: Request, now_ms: int) -> Result:
-    """Remove everything that was taken. Whoever leads next has to be asked again if it did not end."""
+    """Remove everything that was taken, or is sealed and led by brokers. Whoever leads next has to be asked
+    again if it did not end."""
     taken = state.from_kafka.log
     if taken is None:
-        return _answered(request, NOTHING_TAKEN)
+        return answered(request, NOTHING_TAKEN)
     if taken.phase == SERVED:
         text = "the groups of this offsets partition are served here: nothing of them is removed"
         raise GroupError(ErrorCode.invalid_request, text)
@@ -135,12 +140,29 @@ def drop(state: ShardState, request: Request, now_ms: int) -> Result:
 
 
 def _dropped(state: ShardState, request: Request, taken: TakenLogValue) -> Iterator[Result]:
-    yield Result((Record(_KEY, taken._replace(phase=DROPPED)),))
+    yield Result((Record(KEY, taken._replace(phase=DROPPED)),))
     keys = (key for key, _ in state.whole.records())
     gone = (key for key in keys if key[0] not in (TAKEN_LOG, PRODUCER_ID_BLOCK))
     for some in sliced(gone):
         yield Result([Record(key, None) for key in some])
-    yield _answered(request, NOTHING_TAKEN)._replace(records=(Record(_KEY, None),))
+    yield answered(request, NOTHING_TAKEN)._replace(records=(Record(KEY, None),))
+
+
+# The way back (`sealing`).
+
+
+def seal(state: ShardState, request: Request, now_ms: int) -> Result:
+    """Seal the groups, as `sealing.seal` does."""
+    from actors.coordinator.take_over import sealing  # here, because few replicas ever give anything back
+
+    return sealing.seal(state, request)
+
+
+def unseal(state: ShardState, request: Request, now_ms: int) -> Result:
+    """Serve the groups again, as `sealing.unseal` does."""
+    from actors.coordinator.take_over import sealing
+
+    return sealing.unseal(state, request, now_ms)
 
 
 # State.
@@ -168,12 +190,12 @@ def _records(state: ShardState) -> Iterator[Record]:
     for foreign_key, value in live_items(state.from_kafka.foreign, list(state.from_kafka.foreign)):
         yield Record(ForeignRecordKey(FOREIGN_RECORD, "", foreign_key), value)
     if state.from_kafka.log is not None:
-        yield Record(_KEY, state.from_kafka.log)
+        yield Record(KEY, state.from_kafka.log)
 
 
 AREA = Area(
-    handlers={TAKE: take, SERVE: serve, DROP_TAKEN: drop},
-    refusals={TAKE: refused, SERVE: refused, DROP_TAKEN: refused},
+    handlers={TAKE: take, SERVE: serve, DROP_TAKEN: drop, SEAL_SERVED: seal, UNSEAL: unseal},
+    refusals=dict.fromkeys(REQUESTS, refused),
     appliers={TAKEN_LOG: _apply_taken_log, FOREIGN_RECORD: _apply_foreign},
     records=_records,
 )

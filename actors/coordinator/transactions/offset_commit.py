@@ -234,7 +234,8 @@ def _ended(state: ShardState, marker: TxnMarker, now_ms: int) -> list[Record]:
     for group_id, _, _ in state.open_producers.get(marker.producer_id, ()):
         simple_groups.keep(state, group_id)
     ended = offsets.end_transaction(state, marker.producer_id, committed=marker.committed)
-    return [*ended, markers.written(state, marker, now_ms)]
+    # The marker stands before what it ends: who reads the log knows by it why that goes.
+    return [markers.written(state, marker, now_ms), *ended]
 
 
 def marked(marker: TxnMarker, error: ErrorCode) -> TopicErrors:
