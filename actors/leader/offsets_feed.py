@@ -12,6 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+from actors.coordinator.shard import CoordinatorShard
 from actors.ground.limits import FEED_ANSWER_BYTES_MAX, FEED_PENDING_BYTES_MAX
 from actors.ground.snapshot_build import SnapshotBuild
 from actors.network.channel import Answer
@@ -149,7 +150,8 @@ class OffsetsFeed:
         known = self._end_offset
         if known != NOT_KNOWN and end_offset == NOT_KNOWN:
             known += SKIPPED_OFFSETS
-        self._start_offset = self._end_offset = max(log.term << TERM_OFFSETS_BITS, known, end_offset)
+        first = first_offset(log.term, _end_of_kafkas_log(self._replica))
+        self._start_offset = self._end_offset = max(first, known, end_offset)
         self._last_number += 1
         self._pieces = _Pieces(self._replica.begin_fed())
         self._replica.feeds += (self,)
@@ -177,3 +179,17 @@ class OffsetsFeed:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(delay_s, then)
+
+
+def first_offset(term: int, taken: int) -> int:
+    """Return the offset from which on a leadership gives out offsets, above what it took over of Kafka's log:
+    that may have had this tier's own in it, from the last time that brokers were given them."""
+    terms_before = -(-taken >> TERM_OFFSETS_BITS)
+    return (terms_before + term) << TERM_OFFSETS_BITS
+
+
+def _end_of_kafkas_log(replica: Replica) -> int:
+    """Return where Kafka's log ended that was taken over; 0 if none was."""
+    shard = replica.shard
+    taken = shard.state.from_kafka.log if isinstance(shard, CoordinatorShard) else None
+    return 0 if taken is None else taken.next_offset

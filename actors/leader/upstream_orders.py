@@ -14,10 +14,14 @@ from typing import Final
 from actors.coordinator.shard import CoordinatorShard
 from actors.coordinator.take_over.inside import (
     DROP_TAKEN,
+    SEAL_SERVED,
     SERVE,
+    UNSEAL,
     DropTakenRequest,
+    SealServedRequest,
     ServeRequest,
     TakenResponse,
+    UnsealRequest,
 )
 from actors.ground import records
 from actors.ground.records import TakenLogValue
@@ -40,6 +44,7 @@ _PHASES: Final[Mapping[int, str]] = {
     records.FOLLOWED: orders.FOLLOWED,
     records.SERVED: orders.SERVED,
     records.DROPPED: orders.DROPPING,
+    records.SEALED: orders.SEALED,
 }
 
 Work = Callable[[Order], Awaitable[None]]
@@ -67,6 +72,8 @@ class UpstreamOrders:
             orders.FOLLOW: self._follow,
             orders.SERVE: self._serve,
             orders.DROP: self._drop,
+            orders.SEAL: self._seal,
+            orders.UNSEAL: self._unseal,
         }
         self._order = Order(orders.LOOK)
         self._ordered_at = 0.0
@@ -157,6 +164,17 @@ class UpstreamOrders:
 
     async def _drop(self, order: Order) -> None:
         self._note(await self._own.ask_shard(DROP_TAKEN, DropTakenRequest()))
+
+    async def _seal(self, order: Order) -> None:
+        answer: TakenResponse = await self._own.ask_shard(SEAL_SERVED, SealServedRequest())
+        self._note(answer)
+        shard = serving_shard(self._host)
+        if shard is not None and not answer.error_code:
+            self._host.replica.refuse(shard.is_elsewhere)
+            self._host.wake()
+
+    async def _unseal(self, order: Order) -> None:
+        self._note(await self._own.ask_shard(UNSEAL, UnsealRequest()))
 
     def _note(self, answer: TakenResponse) -> None:
         self._problem = (answer.message or answer.error_code.name) if answer.error_code else None

@@ -20,7 +20,8 @@ NOT_KNOWN = 0
 """The end offset that a broker tells which has given out none yet."""
 TERM_OFFSETS_BITS = 40
 """How many offsets a leadership has, as a power of two: an offset is the leader's term and the number of the
-record in that term. So offsets rise from leader to leader, and nothing has to be written for it."""
+record in that term. So offsets rise from leader to leader, and nothing has to be written for it. Where
+Kafka's log was taken over, the number of such blocks that it has used up is added to the term."""
 
 
 class Piece(enum.IntEnum):

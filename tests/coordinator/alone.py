@@ -31,6 +31,10 @@ class Log:
     def has_lease(self) -> bool:
         return True
 
+    def command(self, index: int) -> bytes:
+        """The bytes of an entry, which nobody needs to apply what its own leader has decided."""
+        return b""
+
     @property
     def lease_until(self) -> float:
         return inf
@@ -38,6 +42,22 @@ class Log:
     def status(self) -> dict[str, Any]:
         """What Raft tells of itself for history: that nobody follows."""
         return {"peers": {}}
+
+
+class KeptLog(Log):
+    """A log that keeps its entries, for those who read what is committed."""
+
+    def __init__(self, term: int = Log.term) -> None:
+        super().__init__()
+        self.term = term
+        self.commands: list[bytes] = []
+
+    def propose(self, command: bytes) -> int:
+        self.commands.append(command)
+        return super().propose(command)
+
+    def command(self, index: int) -> bytes:
+        return self.commands[index - 1]
 
 
 def new_replica(
@@ -53,9 +73,9 @@ def new_replica(
     )
 
 
-def lead(replica: Replica) -> None:
-    replica.log = Log()
-    replica.on_leading(Log.term)
+def lead(replica: Replica, log: Log | None = None) -> None:
+    replica.log = log or Log()
+    replica.on_leading(replica.log.term)
 
 
 def log_of(replica: Replica) -> Log:
@@ -70,5 +90,5 @@ def commit(replica: Replica) -> None:
     replica.flush()
     while log.committed_index < log.last_index:
         log.committed_index += 1
-        replica.apply(log.committed_index, log.term, b"")
+        replica.apply(log.committed_index, log.term, log.command(log.committed_index))
         replica.flush()

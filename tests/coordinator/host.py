@@ -21,7 +21,7 @@ from actors.ground.image import MetadataImage
 from actors.ground.settings import GroupSettings
 from actors.replica.log_level import FORMAT_VERSION
 from actors.replica.replica import Replica
-from tests.coordinator.alone import commit, lead, new_replica
+from tests.coordinator.alone import KeptLog, commit, lead, new_replica
 from tests.coordinator.batches import one_by_one
 from tests.coordinator.shards import new_shard
 
@@ -49,6 +49,9 @@ class _Eye:
 
 class Host:
     """A coordinator that leads; `fail_over` puts the next leader's in its place."""
+
+    keeps_log = False
+    """Whether the log keeps its entries, for those who read what is committed."""
 
     def __init__(self, settings: GroupSettings, image: MetadataImage, now_ms: int, ids: str) -> None:
         """`ids` is the pattern of the member ids that the coordinator makes."""
@@ -132,7 +135,7 @@ class Host:
     def lead(self) -> None:
         """Make this coordinator the leader."""
         self.replica.watcher = _Eye(self)
-        lead(self.replica)
+        lead(self.replica, KeptLog() if self.keeps_log else None)
         while not self.replica.serving:
             self.replica.run_timers(self.now_ms)
 

@@ -30,7 +30,7 @@ from actors.protocol.messages import OffsetCommitRequest, OffsetDeleteRequest
 from actors.protocol.offsets_feed import TERM_OFFSETS_BITS, unpack_question
 from actors.topics.errors import LogError
 from actors.topics.partition_log import PartitionLog
-from tests.coordinator.alone import Log, new_replica
+from tests.coordinator.alone import KeptLog, commit, lead, new_replica
 from tests.coordinator.batches import one_by_one
 from tests.coordinator.shards import new_shard
 from tests.polling import reached
@@ -41,27 +41,13 @@ IMAGE = MetadataImage(version=1, topics=(TOPIC,))
 Committed = dict[tuple[str, str, int], int]
 
 
-class KeptLog(Log):
-    """A log of one copy that keeps its entries, so that they can be applied as Raft applies them."""
-
-    def __init__(self, term: int) -> None:
-        super().__init__()
-        self.term = term
-        self.commands: list[bytes] = []
-
-    def propose(self, command: bytes) -> int:
-        self.commands.append(command)
-        return super().propose(command)
-
-
 class Leader:
     """The leader of the partition, with its feeds."""
 
     def __init__(self, term: int = 1) -> None:
         self.replica = new_replica(lambda: new_shard(image=IMAGE), lambda token, body: None)
         self.log = KeptLog(term)
-        self.replica.log = self.log
-        self.replica.on_leading(term)
+        lead(self.replica, self.log)
         self.feeds = {topic: OffsetsFeed(self.replica) for topic in INTERNAL_TOPICS}
         self._tokens = itertools.count(1)
 
@@ -83,12 +69,7 @@ class Leader:
 
     def settle(self) -> None:
         """Have everything committed that was decided."""
-        self.replica.flush()
-        while self.log.committed_index < self.log.last_index:
-            self.log.committed_index += 1
-            index = self.log.committed_index
-            self.replica.apply(index, self.log.term, self.log.commands[index - 1])
-            self.replica.flush()
+        commit(self.replica)
 
     def committed(self) -> Committed:
         """Return the offsets that the shard has."""

@@ -10,13 +10,17 @@ from actors.coordinator.ground.state import Home
 from actors.coordinator.shard import CoordinatorShard
 from actors.coordinator.take_over.inside import (
     DROP_TAKEN,
+    SEAL_SERVED,
     SERVE,
     TAKE,
+    UNSEAL,
     DropTakenRequest,
     LogPiece,
+    SealServedRequest,
     ServeRequest,
     TakenResponse,
     TakeRequest,
+    UnsealRequest,
 )
 from actors.ground.features import FEATURES, GROUPD_VERSION, Features
 from actors.ground.image import MetadataImage, TopicImage
@@ -38,6 +42,8 @@ def newest(*topics: TopicImage) -> MetadataImage:
 
 class Taker(TransactionDriver):
     """The leader of an offsets partition whose groups are Kafka's still."""
+
+    keeps_log = True
 
     def __init__(
         self, image: MetadataImage | None = None, settings: GroupSettings | None = None, partition: int = 0
@@ -78,6 +84,12 @@ class Taker(TransactionDriver):
 
     def drop_taken(self) -> TakenResponse:
         return self.inside(DROP_TAKEN, DropTakenRequest())
+
+    def seal(self) -> TakenResponse:
+        return self.inside(SEAL_SERVED, SealServedRequest())
+
+    def unseal(self) -> TakenResponse:
+        return self.inside(UNSEAL, UnsealRequest())
 
     def begin_to_drop(self) -> None:
         """Commit the first step of a removal, and none of the others."""
