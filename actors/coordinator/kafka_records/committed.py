@@ -31,6 +31,10 @@ class ClassicGroups:
         self._touched: dict[str, None] = {}
         """The groups that are to be written whole, in the order in which they changed."""
 
+    def has(self, group_id: str) -> bool:
+        """Return whether there is such a group."""
+        return group_id in self._groups
+
     def clear(self) -> None:
         self._groups.clear()
         self._members.clear()

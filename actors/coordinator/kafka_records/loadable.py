@@ -127,7 +127,9 @@ class LoadableRecords:
         if not self._in_state:
             change = [*self._up_to_the_end(records)]
             gone = [key for key, packed in dict(change).items() if packed is None and key[0] in _GROUPS]
-            yield from _deletions(gone)
+            # A classic group that has come and gone may have done so between two consumer groups of its id.
+            was_there = (key for key in gone if key[0] != ours.GROUP_METADATA or self._classic.has(key[1]))
+            yield from _deletions(was_there)
             # Whether it is there at the end is what counts, and that of a classic group is known then.
             without = frozenset(key for key in gone if key[0] not in PARTS_OF_GROUPS)
             records = (each for each in change if each[0] not in without)

@@ -60,8 +60,9 @@ class Given:
 
 
 class Loader:
-    """What org.apache.kafka GroupMetadataManager.replay refuses: a member or group that is deleted before its
-    parts are. A log that it refuses cannot be loaded."""
+    """What org.apache.kafka GroupMetadataManager.replay does not bear: a member or group that ends before
+    its parts are, or a record of a classic group where a consumer group is. Such a log cannot be loaded, or
+    loses the group."""
 
     def __init__(self) -> None:
         self.members: dict[tuple[str, str], set[int]] = {}
@@ -82,7 +83,7 @@ class Loader:
         read = decode(key, value)
         match read.kind:
             case ours.GROUP_METADATA:
-                assert value is None or read.key["group"] not in self.groups, f"{read} is a consumer group"
+                assert read.key["group"] not in self.groups, f"{read} takes a consumer group's place"
             case ours.CONSUMER_GROUP_METADATA | ours.TARGET_ASSIGNMENT_METADATA:
                 self._of_group(read.key["groupId"], read.kind, is_there=value is not None)
             case ours.CONSUMER_MEMBER_METADATA:
