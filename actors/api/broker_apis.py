@@ -38,6 +38,7 @@ from actors.api.context import (
 )
 from actors.api.metadata import describe_cluster_answer, find_coordinator_answer, metadata_answer
 from actors.api.producers import ProducerIds, init_producer_id
+from actors.api.replica_fetch import is_followed, replica_fetch
 from actors.ground.image import MetadataImage
 from actors.ground.spec import BrokerSettings
 from actors.protocol import api_keys
@@ -139,6 +140,8 @@ class BrokerApis:
         """
         if self._expiry is None:
             self._expire()
+        if header.api_key == api_keys.FETCH and is_followed(self._context, header, entity):
+            return await replica_fetch(self._context, header, entity)
         handler = _HANDLERS.get(header.api_key)
         if handler is not None:
             return await handler(self._context, header, entity)

@@ -227,13 +227,13 @@ def _read(
     context.check_leader_epoch(topic, index, max(wanted.leader_epoch, NO_LEADER_EPOCH))
     context.topic_led_here(name, index)
     read = _read_log(context.log(topic, index), request.entity.isolation_level, wanted, room)
-    broker = _broker(request.version, request.entity)
+    broker = follower_of(request.version, request.entity)
     if broker is not None and read.diverging is None:
         context.internal_logs.fetched(name, index, broker, wanted.fetch_offset)
     return (topic.topic_id, index), read
 
 
-def _broker(version: int, entity: Any) -> tuple[int, int] | None:
+def follower_of(version: int, entity: Any) -> tuple[int, int] | None:
     """Return id and epoch of the broker that fetches as a follower; None for a consumer (KIP-903)."""
     state = entity.replica_state if version >= _REPLICA_STATE_SINCE else None
     broker_id, epoch = (entity.replica_id, -1) if state is None else (state.replica_id, state.replica_epoch)

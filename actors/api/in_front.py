@@ -27,16 +27,12 @@ from actors.ground.image import MetadataImage
 from actors.ground.spec import UpstreamSpec
 from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.ground.upstream_goal import DETACHED
-from actors.protocol.api_keys import API_VERSIONS, FETCH, FIND_COORDINATOR, LIST_TRANSACTIONS
+from actors.protocol.api_keys import API_VERSIONS, FIND_COORDINATOR, LIST_TRANSACTIONS
 from actors.protocol.header import Header
 from actors.protocol.partitioning import partitioning_of
 from actors.security.sasl import refused_again
-from actors.topics.fetch_sessions import NO_SESSION
 from actors.upstream.image import BROKER_RESOURCE, ClusterImage
 from actors.upstream.tier_image import inner_id
-
-_REPLICA_STATE_SINCE = 15
-"""The version of Fetch since which a replica says more of itself than its id (KIP-903)."""
 
 
 class FrontView(NamedTuple):
@@ -123,47 +119,3 @@ def no_transactions(header: Header) -> bytes:
         transaction_states=(),
     )
     return codec.encode_entity(LIST_TRANSACTIONS, header.api_version, header.correlation_id, answer)
-
-
-def replica_of(version: int, entity: Any) -> int:
-    """Return the id of the broker that fetches as a replica; -1 for a consumer."""
-    replica_id = entity.replica_state.replica_id if version >= _REPLICA_STATE_SINCE else entity.replica_id
-    return int(replica_id)
-
-
-def nothing_fetched(header: Header, entity: Any) -> bytes:
-    """Return the answer to a broker that fetches from a node as from its leader: there is nothing. What the
-    cluster has placed on a node is empty, and is moved away; a replica that has more must not cut it off, so
-    it is told of no end."""
-    version = header.api_version
-    partition_class = codec.nested(FETCH, version, "PartitionData")
-    topic_class = codec.nested(FETCH, version, "FetchableTopicResponse")
-    topics = tuple(
-        codec.build(
-            topic_class,
-            topic=getattr(topic, "topic", None),
-            topic_id=getattr(topic, "topic_id", None),
-            partitions=tuple(
-                codec.build(
-                    partition_class,
-                    partition_index=partition.partition,
-                    error_code=ErrorCode.none,
-                    high_watermark=0,
-                    last_stable_offset=0,
-                    log_start_offset=0,
-                    aborted_transactions=None,
-                    records=b"",
-                )
-                for partition in topic.partitions
-            ),
-        )
-        for topic in entity.topics
-    )
-    answer = codec.build(
-        codec.response_class(FETCH, version),
-        error_code=ErrorCode.none,
-        session_id=NO_SESSION,
-        responses=topics,
-        node_endpoints=(),
-    )
-    return codec.encode_entity(FETCH, version, header.correlation_id, answer)

@@ -68,6 +68,7 @@ from actors.protocol.questions import TIER_QUESTIONS
 from actors.security.gate import Gate
 from actors.security.screening import Finish
 from actors.topics.logs import TopicLogs
+from actors.upstream.given import pack_given
 
 log = logging.getLogger("groupd.broker")
 
@@ -131,7 +132,13 @@ class Broker(Actor):
         self._log_ends = LogEnds(node_id, self._peers, self._apis.handle, ask_upstream)
         self._apis.verify_with(self._transactions.add_partitions)
         self._apis.elect_with(Elections(spec, self._controller).elect)
-        self._internal_topics = InternalTopics(self, self._hub, self._internal_appended, clock)
+        self._internal_topics = InternalTopics(
+            self,
+            self._hub,
+            self._internal_appended,
+            clock,
+            leader_epochs=None if self._upstream is None else self._upstream.leader_epoch,
+        )
         self._apis.read_internal_from(self._internal_topics)
         super().__init__(spec.data_dir, broker_name(node_id))
 
@@ -205,6 +212,10 @@ class Broker(Actor):
             "upstream": None if self._upstream is None else self._upstream.status(),
             **told(),
         }
+
+    async def upstream_fetchers(self) -> bytes:
+        """Return what brokers of the cluster upstream have of the logs here, as `pack_given` packs it."""
+        return pack_given(self._internal_topics.given())
 
     async def metrics(self) -> list[Row]:
         """Return the broker's own part of the tier's metrics."""

@@ -33,6 +33,7 @@ from actors.protocol.offsets_feed import (
 )
 from actors.topics.errors import LogError
 from actors.topics.partition_log import LEADER_EPOCH, PartitionLog
+from actors.upstream.given import GivenLog
 
 log = logging.getLogger("groupd.broker")
 
@@ -137,11 +138,15 @@ class InternalTopics:
         if topic == OFFSETS_TOPIC:
             self.fetchers.fetched(partition, broker, offset)
 
-    def upstream_logs(self) -> dict[int, tuple[int, int, bool]]:
-        """Return of each partition whose log is whole where that begins and ends, and whether it is
-        sealed."""
+    def given(self) -> dict[int, GivenLog]:
+        """Return the logs that brokers are given, by partition, and how far each broker is."""
         return {
-            place.partition: (made.log.log_start_offset, made.log.end_offset, made.is_sealed)
+            place.partition: GivenLog(
+                made.log.log_start_offset,
+                made.log.end_offset,
+                made.is_sealed,
+                self.fetchers.of(place.partition),
+            )
             for place, reading in self._readings.items()
             if place.topic == OFFSETS_TOPIC and (made := reading.made).is_whole and not made.is_over
         }

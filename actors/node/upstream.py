@@ -24,11 +24,12 @@ from actors.catalog.in_front import REPEATABLE, api_key_of, is_passed_on, offer
 from actors.ground.image import MetadataImage
 from actors.ground.spec import NodeSpec, TierSpec, UpstreamSpec
 from actors.ground.tasks import Tasks
+from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.ground.upstream_goal import DETACHED
 from actors.network.connection import Service
 from actors.network.early import Again, Decision, EarlyConnection, Keep
 from actors.network.frames import LENGTH_BYTES
-from actors.protocol.api_keys import DESCRIBE_CONFIGS, FETCH, LIST_TRANSACTIONS, METADATA
+from actors.protocol.api_keys import DESCRIBE_CONFIGS, LIST_TRANSACTIONS, METADATA
 from actors.protocol.header import Header
 from actors.upstream.connecting import connector
 from actors.upstream.controller_link import ControllerLink
@@ -354,15 +355,19 @@ class UpstreamNode:
             return await self._pass_on(frame)
         if api_key == LIST_TRANSACTIONS:
             return in_front.no_transactions(parse_header(frame)[0])
-        if api_key not in (DESCRIBE_CONFIGS, FETCH):
+        if api_key != DESCRIBE_CONFIGS:
             return NOT_HERE
         header, body_offset = parse_header(frame)
         entity = codec.decode_entity(header, frame, body_offset)
-        if api_key == DESCRIBE_CONFIGS:
-            is_own = in_front.is_about(entity, self.broker_id)
-            return NOT_HERE if is_own else await self._pass_on(frame)
-        is_consumer = in_front.replica_of(header.api_version, entity) < 0
-        return NOT_HERE if is_consumer else in_front.nothing_fetched(header, entity)
+        is_own = in_front.is_about(entity, self.broker_id)
+        return NOT_HERE if is_own else await self._pass_on(frame)
+
+    def leader_epoch(self, partition: int) -> int:
+        """Return the epoch in which the cluster has an offsets partition led, by whomever; -1 if there is no
+        such partition."""
+        topic = None if self.cluster is None else self.cluster.topic(OFFSETS_TOPIC)
+        state = None if topic is None else topic.partitions.get(partition)
+        return -1 if state is None else state.leader_epoch
 
     async def _pass_on(self, frame: bytes) -> bytes | None:
         return await self._forwarding.forward(frame, may_repeat=api_key_of(frame) in REPEATABLE)

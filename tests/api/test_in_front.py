@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Any
 
 import pytest
@@ -19,13 +18,11 @@ from actors.ground.upstream_goal import ATTACHED, DETACHED
 from actors.protocol.api_keys import (
     API_VERSIONS,
     DESCRIBE_CONFIGS,
-    FETCH,
     FIND_COORDINATOR,
     LIST_TRANSACTIONS,
     METADATA,
     SASL_HANDSHAKE,
 )
-from actors.protocol.entity_schema import NO_TIME
 from actors.protocol.header import Header
 from actors.security.screening import Screened
 from actors.upstream.image import ClusterImage
@@ -163,49 +160,3 @@ def test_a_nodes_own_configs_are_told_apart(resources: list[tuple[int, str]], ex
         include_documentation=False,
     )
     assert in_front.is_about(asked, 1_001) is expected
-
-
-@pytest.mark.parametrize("version", versions(FETCH))
-def test_a_brokers_fetcher_finds_nothing_and_no_end_to_cut_its_log_at(version: int) -> None:
-    header, entity = fetched_by_a_replica(version)
-    assert in_front.replica_of(version, entity) == 3
-    told = codec.decode_response(header, in_front.nothing_fetched(header, entity))
-    ((found,),) = ([part for topic in told.responses for part in topic.partitions],)
-    assert (found.error_code, found.partition_index, found.high_watermark) == (ErrorCode.none, 5, 0)
-    assert not found.records
-    if version >= 12:
-        assert found.diverging_epoch.end_offset == -1
-
-
-def fetched_by_a_replica(version: int) -> tuple[Header, Any]:
-    def part(name: str, **fields: Any) -> Any:
-        return codec.build(codec.nested(FETCH, version, name, "request"), **fields)
-
-    asked = part(
-        "FetchPartition",
-        partition=5,
-        current_leader_epoch=9,
-        fetch_offset=12,
-        last_fetched_epoch=8,
-        log_start_offset=0,
-        partition_max_bytes=1_000,
-    )
-    topic = part("FetchTopic", topic="stray", topic_id=uuid.UUID(int=5), partitions=(asked,))
-    state = part("ReplicaState", replica_id=3, replica_epoch=4) if version >= 15 else None
-    frame = frame_of(
-        FETCH,
-        version,
-        replica_id=3,
-        replica_state=state,
-        max_wait=NO_TIME,
-        min_bytes=1,
-        max_bytes=1_000,
-        isolation_level=0,
-        session_id=0,
-        session_epoch=0,
-        topics=(topic,),
-        forgotten_topics_data=(),
-        rack_id="",
-    )
-    header, body_offset = parse_header(frame)
-    return header, codec.decode_entity(header, frame, body_offset)
