@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from actors.ground.upstream_goal import ABORTED, ATTACHED, DETACHED, GOAL_NAMES, PAUSED
+from actors.ground.upstream_goal import ABORTED, ATTACHED, DETACHED, GOAL_NAMES, LEAVING, PAUSED
 from actors.upstream.joining import ATTACHED as SERVED
 from actors.upstream.joining import WAITING
 from cluster.replica_changes import LOOK_INTERVAL_S, ReplicaChanges
@@ -78,8 +78,8 @@ class TakeOverState(NamedTuple):
         """Return whether there is nothing left to do for the goal."""
         if self.goal == DETACHED:
             return True
-        if not self.rows or self.under_way:
-            return False
+        if self.goal == LEAVING or not self.rows or self.under_way:
+            return False  # LEAVING becomes DETACHED by itself
         if self.goal == ABORTED:
             return self.served > 0  # else it becomes DETACHED by itself
         return self.goal == PAUSED or self.served == len(self.rows)
@@ -154,6 +154,6 @@ class TakeOver(ReplicaChanges):
 def begins(state: TakeOverState) -> bool:
     """Return whether an attach begins now; False if it is under way, or done. Raises TierError if another
     command is meant."""
-    if state.goal in (PAUSED, ABORTED):
+    if state.goal in (PAUSED, ABORTED, LEAVING):
         raise TierError(f"the take-over is {GOAL_NAMES[state.goal]}: `groupd attach resume` goes on with it")
     return state.goal != ATTACHED

@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from actors import runtime
-from actors.ground.spec import UpstreamSpec, partition_group, partition_name
+from actors.ground.spec import UpstreamSpec, broker_name, partition_group, partition_name
 from actors.ground.topic_names import OFFSETS_TOPIC
-from actors.ground.upstream_goal import ABORTED, DETACHED, GOAL_NAMES
+from actors.ground.upstream_goal import DETACHED, GOAL_NAMES
 from actors.metadata.state import MetadataState
 from actors.metadata.upstream_commands import SetUpstreamGoal
 from actors.upstream.asks import Ask
@@ -25,6 +25,7 @@ from actors.upstream.connecting import connector
 from actors.upstream.controller import may_cordon
 from actors.upstream.controller_link import ControllerLink
 from actors.upstream.following import Follower
+from actors.upstream.given import unpack_given
 from actors.upstream.image import ClusterImage
 from actors.upstream.leadership import Leadership
 from actors.upstream.levels import refuses_cordoned
@@ -40,6 +41,8 @@ LINKS: Final = 3
 ORDER_TIMEOUT_S: Final = 5.0
 LOOK_S: Final = 0.05
 """How often it is looked whether leaders of partitions are to be asked."""
+WATCH_S: Final = 0.1
+"""How often our nodes are asked how far brokers are."""
 AGAIN_S: Final = 1.0
 """How long, in seconds, to wait before beginning anew after something has failed."""
 
@@ -114,7 +117,7 @@ class UpstreamCare:
             self._care = _Care(self._spec, self._namespace, self._state, self._follower)
             try:
                 await self._care.run()
-                await self._decide(SetUpstreamGoal(DETACHED, ABORTED))
+                await self._decide(SetUpstreamGoal(DETACHED, self._state().upstream_goal))
                 log.info("everything is given back: the brokers coordinate all groups")
             except asyncio.CancelledError:
                 raise
@@ -147,12 +150,18 @@ class _Care:
         self._strays: tuple[int, tuple[Stray, ...]] = (-1, ())
 
     async def run(self) -> None:
-        """Care until nothing of the cluster's is here any more, though the goal was ABORTED."""
+        """Care until nothing of the cluster's is here any more, though the goal is that it is not."""
         while self._follower.image is None:
             await self._follower.changed()
         works = [
             asyncio.ensure_future(work)
-            for work in (self._mover.run(), self._leading.run(), self._look(), self._order())
+            for work in (
+                self._mover.run(),
+                self._leading.run(),
+                self._look(),
+                self._order(),
+                self._watch_brokers(),
+            )
         ]
         try:
             await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
@@ -209,6 +218,26 @@ class _Care:
         self._mover.look()
         if self.moving.served != before:
             self._leading.look()
+
+    async def _watch_brokers(self) -> None:
+        """Ask our nodes how far the brokers are that fetch from them, while partitions leave."""
+        while True:
+            if self.moving.is_leaving:
+                await asyncio.gather(*map(self._ask_given, list(self._state().nodes)))
+            await asyncio.sleep(WATCH_S)
+
+    async def _ask_given(self, node_id: int) -> None:
+        offset = self._cluster.offset
+        try:
+            handle = await runtime.known(broker_name(node_id), self._namespace)
+            if handle is None:
+                return
+            packed = await runtime.call(handle, "upstream_fetchers", timeout_s=ORDER_TIMEOUT_S)
+        except Exception as error:
+            log.info("node %d did not tell what brokers fetch from it: %s", node_id, error)
+            return
+        self.moving.given(self._spec.broker_id(node_id), unpack_given(packed), offset)
+        self._mover.look()
 
     async def _told(self, ask: Ask) -> Standing | None:
         """Return what the leader of a partition answers; None if it is not known which actor that is."""

@@ -7,14 +7,21 @@ not fulfilled: so none is remembered by whoever gets it.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from actors.upstream.orders import DROP, FOLLOW, LOOK, SERVE, Order, Standing
+from actors.upstream.orders import DROP, FOLLOW, LOOK, SEAL, SERVE, UNSEAL, Order, Standing
 from actors.upstream.partitions import RaftLeader
 
 UNANSWERED_MS: Final = 500
 """How often a leader is asked that has not answered."""
-EVERY_MS: Final[Mapping[str, int]] = {SERVE: 50, DROP: 200, FOLLOW: 500, LOOK: 10_000}
+EVERY_MS: Final[Mapping[str, int]] = {
+    SERVE: 50,
+    SEAL: 50,
+    UNSEAL: 50,
+    DROP: 200,
+    FOLLOW: 500,
+    LOOK: 10_000,
+}
 """How often a leader is told the same. An answer says how things stand, and not what comes of the order:
-until a partition is served, its clients wait."""
+until a partition is served, or a sealed one is elsewhere, its clients wait."""
 
 
 class Ask(NamedTuple):

@@ -31,19 +31,19 @@ class Effort:
         """Return whether a try may begin."""
         return now_ms >= self._due_ms
 
-    def joins(self, mark: Hashable, now_ms: int) -> bool:
-        """Take note that the partition joins, and how far it is. Return whether it is given up just now,
+    def joins(self, mark: Hashable, now_ms: int, stalled_ms: int = STALLED_MS) -> bool:
+        """Take note that the partition moves, and how far it is. Return whether it is given up just now,
         because it does not get on."""
         if not self._is_in or mark != self._mark:
             self._is_in, self._mark, self._since_ms = True, mark, now_ms
             return False
-        if self.is_given_up or now_ms - self._since_ms < STALLED_MS:
+        if self.is_given_up or now_ms - self._since_ms < stalled_ms:
             return False
         self.is_given_up = True
         return True
 
     def is_out(self, now_ms: int) -> None:
-        """Take note that no node of ours is a replica of the partition."""
+        """Take note that the partition is where it was before."""
         if self._is_in:
             self.failed(now_ms)
         self._is_in = self.is_given_up = False

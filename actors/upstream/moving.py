@@ -14,17 +14,19 @@ from kio.schema.errors import ErrorCode
 
 from actors.ground.image import INTERNAL_TOPIC_CONFIGS, NO_TOPIC_ID
 from actors.ground.topic_names import OFFSETS_TOPIC
-from actors.ground.upstream_goal import ABORTED, ATTACHED, DETACHED
-from actors.upstream import joining
+from actors.ground.upstream_goal import ATTACHED, DETACHED, GIVES_BACK, LEAVING
+from actors.upstream import joining, leaving
 from actors.upstream.asks import Ask, Asks
-from actors.upstream.efforts import Effort
+from actors.upstream.efforts import STALLED_MS, Effort
+from actors.upstream.fresh import Fresh
+from actors.upstream.given import GivenLog
 from actors.upstream.image import NO_LEADER
 from actors.upstream.joining import Step, is_ours, ours_in, step, target_of
 from actors.upstream.leadership import STALE_STATE
 from actors.upstream.moves import Cancel, Move, ToReplicas
 from actors.upstream.orders import DROPPING, FOLLOW, LOOK, NOTHING, SEALED, SERVED, Order, Source, Standing
 from actors.upstream.partitions import BrokerState, PartitionState, RaftLeader, live_brokers
-from actors.upstream.reports import NotGettingOn, Refused, Taken, TopicMade
+from actors.upstream.reports import GivenBack, NotGettingOn, NotLeaving, Refused, Taken, TopicMade
 from actors.upstream.requests import (
     Answer,
     CreateTopic,
@@ -37,8 +39,10 @@ from actors.upstream.together import Decided, keys_of, requests_of
 
 AT_ONCE: Final = 1
 """How many partitions are under way at the same time."""
+SEALED_MS: Final = 5_000
+"""How long nobody may serve a partition's groups; then they are served here again."""
 Request = PartitionsRequest | CreateTopic
-MovingReport = Taken | NotGettingOn | TopicMade | Refused
+MovingReport = Taken | GivenBack | NotGettingOn | NotLeaving | TopicMade | Refused
 
 
 class Seen(NamedTuple):
@@ -93,6 +97,8 @@ class Moving:
         self._steps: dict[int, Step] = {}
         self._seen: Seen | None = None
         self._served: set[int] = set()
+        self._leaves: dict[int, Effort] = {}
+        self._fresh = Fresh()
         self._refuses_cordoned = False
         self._offset = -1
         self._reports: list[MovingReport] = []
@@ -106,6 +112,7 @@ class Moving:
         self._refuses_cordoned |= seen.refuses_cordoned
         live = seen.tier & live_brokers(seen.brokers)
         self.problem = _problem(seen, live)
+        self._fresh.look(seen.partitions, seen.metadata_offset)
         self._steps = self._decided(seen, live, now_ms)
         requests: list[Request] = list(self._created_topic(seen, live, moment))
         requests += requests_of(list(self._moved(seen, moment)), seen.brokers)
@@ -149,22 +156,44 @@ class Moving:
         if seen is None or seen.goal == DETACHED:
             return ()
         orders = {index: self._order(seen, index) for index in sorted(seen.leaders)}
-        return self._asks.due(orders, seen.leaders, now_ms)
+        due = self._asks.due(orders, seen.leaders, now_ms)
+        for ask in due:
+            self._fresh.asked(ask, self._offset)
+        return due
 
     def told(self, ask: Ask, standing: Standing | None) -> None:
         """Take note of what the leader of a partition answers; None: nothing."""
+        before = self._asks.last(ask.partition).phase
         self._asks.told(ask, standing)
         last = self._asks.last(ask.partition)
+        self._fresh.told(ask, is_answer=standing is not None and standing.leads)
         if last.phase == SERVED and ask.partition not in self._served:
             self._served.add(ask.partition)
             self._reports.append(Taken(OFFSETS_TOPIC, ask.partition, last.next_offset, last.records))
         elif last.phase in (NOTHING, DROPPING):
             self._served.discard(ask.partition)
+            if before == SEALED:
+                self._reports.append(GivenBack(OFFSETS_TOPIC, ask.partition))
+
+    def given(self, broker_id: int, logs: Mapping[int, GivenLog], asked_offset: int) -> None:
+        """Take note of the logs that a node, as a broker of this id, gives to brokers, and of the offset of
+        the metadata that was known when it was asked."""
+        self._fresh.given(broker_id, logs, asked_offset)
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it has to be known how far brokers are."""
+        return self._seen is not None and self._seen.goal == LEAVING
 
     @property
     def served(self) -> frozenset[int]:
-        """The partitions whose groups the tier serves."""
-        return frozenset(self._served)
+        """The partitions whose groups the tier serves, and that are not on their way back."""
+        steps = self._steps
+        return frozenset(
+            index
+            for index in self._served
+            if index not in steps or steps[index].phase not in leaving.UNDER_WAY
+        )
 
     @property
     def uncordoned(self) -> frozenset[int]:
@@ -184,7 +213,7 @@ class Moving:
         seen = self._seen
         return (
             seen is not None
-            and seen.goal == ABORTED
+            and seen.goal in GIVES_BACK
             and not any(ours_in(state, seen.tier) for state in seen.partitions.values())
             and all(
                 index in seen.leaders
@@ -223,7 +252,13 @@ class Moving:
             waiting = [index for index in seen.partitions if self._can_begin(seen, live, index, now_ms)]
             waiting.sort(key=lambda index: (self._effort(index).tries, index))
             chosen.update(waiting[: max(self._at_once - len(under_way), 0)])
-        return {index: self._step(seen, live, index, takes=index in chosen) for index in seen.partitions}
+        leaves = self._that_leave(seen, now_ms)
+        return {
+            index: self._leaving(seen, index, leaves=index in leaves)
+            if self._asks.last(index).phase in (SERVED, SEALED)
+            else self._step(seen, live, index, takes=index in chosen)
+            for index in seen.partitions
+        }
 
     def _is_under_way(self, seen: Seen, index: int, now_ms: int) -> bool:
         """Return whether a partition joins, or is led by the tier and not served yet; and take note of how
@@ -273,12 +308,55 @@ class Moving:
             seen.tier,
             live,
             takes=takes and not is_given_up,
-            gives_back=is_given_up or seen.goal == ABORTED,
+            gives_back=is_given_up or seen.goal in GIVES_BACK,
         )
         move = decided.move
         if isinstance(move, ToReplicas) and seen.tier.intersection(move.replicas):
             return decided if self._may_be_named(seen, move.replicas) else decided._replace(move=None)
         return decided
+
+    # Leaving.
+
+    def _that_leave(self, seen: Seen, now_ms: int) -> set[int]:
+        """Return the partitions that are to go now."""
+        if seen.goal != LEAVING:
+            self._leaves.clear()
+            return set()
+        served = [index for index in seen.partitions if self._asks.last(index).phase in (SERVED, SEALED)]
+        under_way = {index for index in served if self._is_leaving(seen, index, now_ms)}
+        waiting = [index for index in served if index not in under_way and self._leave(index).is_due(now_ms)]
+        waiting.sort(key=lambda index: (self._leave(index).tries, index))
+        chosen = under_way.union(waiting[: max(self._at_once - len(under_way), 0)])
+        return {index for index in chosen if not self._leave(index).is_given_up}
+
+    def _is_leaving(self, seen: Seen, index: int, now_ms: int) -> bool:
+        """Return whether a partition is on its way, and take note of how it gets on."""
+        state, effort = seen.partitions[index], self._leave(index)
+        is_sealed = self._asks.last(index).phase == SEALED
+        if not is_sealed and not leaving.brokers_in(state, seen.tier):
+            effort.is_out(now_ms)
+            return False
+        given = self._fresh.log(seen.leaders, index)
+        ends = () if given is None else sorted(offset for _, offset in given.fetchers.values())
+        mark = SEALED if is_sealed else (*ends,)
+        if effort.joins(mark, now_ms, SEALED_MS if is_sealed else STALLED_MS):
+            self._reports.append(NotLeaving(OFFSETS_TOPIC, index))
+        return True
+
+    def _leaving(self, seen: Seen, index: int, *, leaves: bool) -> Step:
+        outside = live_brokers(seen.brokers) - seen.tier
+        able = sorted(each for each in outside if not seen.brokers[each].cordoned_log_dirs)
+        watched = leaving.Watched(
+            seen.leaders.get(index),
+            leaving.targets_of(index, able),
+            {each: seen.brokers[each].broker_epoch for each in outside},
+            self._fresh.log(seen.leaders, index),
+            self._fresh.is_fresh(seen.leaders, index),
+        )
+        return leaving.step(seen.partitions[index], self._asks.last(index), watched, seen.tier, leaves=leaves)
+
+    def _leave(self, index: int) -> Effort:
+        return self._leaves.setdefault(index, Effort())
 
     def _moved(self, seen: Seen, moment: Moment) -> Iterator[Decided]:
         """Yield the moves that can be asked for now."""

@@ -105,6 +105,29 @@ class Taken(NamedTuple):
         )
 
 
+class GivenBack(NamedTuple):
+    """Brokers lead a partition again, and have all of it."""
+
+    topic: str
+    partition_index: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition_index} is given back: brokers have all of it, and lead it"
+
+
+class NotLeaving(NamedTuple):
+    """A partition that is being given back gets on no further, and stays for a while."""
+
+    topic: str
+    partition_index: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.topic}-{self.partition_index} does not get on on its way back to the brokers; its groups "
+            "are served here, and it is tried again later"
+        )
+
+
 class NotGettingOn(NamedTuple):
     """A partition that is being taken over gets on no further, and is given back for a while."""
 

@@ -111,7 +111,7 @@ def attach(
     with errors():
         reached = reach(data_dir)
         _begin(reached, command_config, controllers_config or command_config, as_json, despite_warnings)
-        _follow(_of(reached), data_dir, wait=wait, as_json=as_json)
+        follow(take_over_of(reached), data_dir, wait=wait, as_json=as_json)
     leave()
 
 
@@ -119,7 +119,7 @@ def attach(
 def status(data_dir: DataDirOption = DATA_DIR_DEFAULT, as_json: JsonOption = False) -> None:
     """Show how far every offsets partition is."""
     with errors():
-        state = _of(reach(data_dir)).state()
+        state = take_over_of(reach(data_dir)).state()
     if as_json:
         print_json(state.plain())
     else:
@@ -143,7 +143,7 @@ def pause(
 def resume(
     wait: WaitOption = True, data_dir: DataDirOption = DATA_DIR_DEFAULT, as_json: JsonOption = False
 ) -> None:
-    """Go on after a pause or an abort."""
+    """Go on after a pause or an abort, or take back what `groupd detach` has begun."""
     from actors.ground.upstream_goal import ATTACHED
 
     _change(ATTACHED, data_dir, wait=wait, as_json=as_json)
@@ -159,7 +159,8 @@ def abort(
     _change(ABORTED, data_dir, wait=wait, as_json=as_json)
 
 
-def _of(reached: Reached) -> TakeOver:
+def take_over_of(reached: Reached) -> TakeOver:
+    """Return the take-over of a tier's cluster."""
     from cluster.taking_over import TakeOver
 
     return TakeOver(reached.tier, reached.data_dir)
@@ -169,11 +170,11 @@ def _change(goal: int, data_dir: Path, *, wait: bool, as_json: bool) -> None:
     from actors.ground.upstream_goal import DETACHED
 
     with errors():
-        take_over = _of(reach(data_dir))
+        take_over = take_over_of(reach(data_dir))
         if take_over.state().goal == DETACHED:
             raise TierError("nothing is taken over: `groupd attach` begins that")
         take_over.want(goal)
-        _follow(take_over, data_dir, wait=wait, as_json=as_json)
+        follow(take_over, data_dir, wait=wait, as_json=as_json)
     leave()
 
 
@@ -186,7 +187,7 @@ def _begin(
     from cluster.attaching.plan import plain, planned
     from cluster.taking_over import begins
 
-    take_over = _of(reached)
+    take_over = take_over_of(reached)
     state = take_over.state()
     if not begins(state):
         return
@@ -204,7 +205,7 @@ def _begin(
     take_over.want(ATTACHED)
 
 
-def _follow(take_over: TakeOver, data_dir: Path, *, wait: bool, as_json: bool) -> None:
+def follow(take_over: TakeOver, data_dir: Path, *, wait: bool, as_json: bool) -> None:
     """Wait until it is done, if that is wanted, and say how far it is."""
     from cluster.cli.attach_progress import progress
 

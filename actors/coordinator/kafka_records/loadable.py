@@ -197,8 +197,8 @@ class LoadableRecords:
                 newer.append((key, value))
             else:
                 yield _pended(key, value)
-        for key, packed in self._committed.values():
-            yield from whole_in_itself(key, packed)
+        for committed in self._committed.values():
+            yield from whole_in_itself(*committed)
         for key, value in newer:
             yield _pended(key, value)
         self._forget_pending()
