@@ -10,17 +10,20 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
+from actors.upstream.given import GivenLog
 from actors.upstream.image import NO_LEADER
 from actors.upstream.orders import (
     DROPPING,
     FOLLOW,
     LOOK,
     NOTHING,
+    SEALED,
     SERVED,
     Order,
     Standing,
 )
 from actors.upstream.orders import FOLLOWED as TAKEN
+from actors.upstream.partitions import RaftLeader
 from tests.simulation.upstream.kraft import Key, Kraft
 
 LAG_MS = 2_000
@@ -54,7 +57,11 @@ class Shard:
                 self.phase = TAKEN
             case "serve" if self.phase in (NOTHING, TAKEN):
                 self.phase, self.order = SERVED, None
-            case "drop" if self.phase in (TAKEN, DROPPING):
+            case "seal" if self.phase == SERVED:
+                self.phase = SEALED
+            case "unseal" if self.phase == SEALED:
+                self.phase = SERVED
+            case "drop" if self.phase in (TAKEN, DROPPING, SEALED):
                 self.phase = DROPPING
                 self.dropping_ms = self.dropping_ms or now_ms + drop_takes_ms
             case "drop" | "follow" if self.phase == SERVED:
@@ -63,6 +70,7 @@ class Shard:
                 pass
         if self.phase == DROPPING and now_ms >= self.dropping_ms:
             self.phase, self.order, self.log, self.dropping_ms, self.epoch = NOTHING, None, [], 0, -1
+            self.is_checked = False
         return Standing(self.phase, len(self.log), False, len(self.log), problem)
 
     def follows(self, now_ms: int) -> Order | None:
@@ -88,6 +96,8 @@ class Site:
         self.tier = frozenset(tier)
         self.random = rng
         self.shards = [Shard() for _ in range(count)]
+        self.leaders: dict[int, RaftLeader] = {}
+        """Who leads here."""
         self.logs: dict[tuple[int, int], list[int]] = {}
         """(broker outside, partition) -> its log."""
         self.acked: list[list[int]] = [[] for _ in range(count)]
@@ -99,6 +109,10 @@ class Site:
         self._pending: list[list[tuple[int, int]]] = [[] for _ in range(count)]
         """Commits that are not acknowledged yet, with their places in the leader's log."""
         self._next = 0
+        self._followed: dict[tuple[int, int], int] = {}
+        """(broker outside, partition) -> the term of the leader here whose log it has."""
+        self._fetched: dict[tuple[int, int], int] = {}
+        """(broker outside, partition) -> the place from which on it has fetched of that log."""
         self._lengths: dict[tuple[int, int], int] = {}
         """(tier node, partition) -> what the leader knows that it has."""
 
@@ -113,6 +127,7 @@ class Site:
                 self._led_anew(index, now_ms)
             if state.leader in self.tier:
                 self._commit_here(index)
+                self._fetch_here(index)
             elif state.leader != NO_LEADER:
                 self._commit_outside(index, now_ms)
 
@@ -146,6 +161,37 @@ class Site:
         shard.log.append(self._next)
         self.acked[index].append(self._next)
         self.unserved_ms[index] = 0
+
+    def _fetch_here(self, index: int) -> None:
+        """Let brokers follow the partition's leader here. The log of another term begins anew."""
+        state, leader = self.kraft.partitions[self.topic, index], self.leaders[index]
+        if state.leader != leader.broker_id or self.shards[index].phase not in (SERVED, SEALED):
+            return
+        for broker in set(state.replicas) - self.tier:
+            if self.kraft.brokers[broker].fenced or self.random.random() < 0.3:
+                continue
+            if self._followed.get((broker, index)) != leader.term:
+                self._followed[broker, index], self.logs[broker, index] = leader.term, []
+            own = self.logs[broker, index]
+            self._fetched[broker, index] = len(own)
+            own += self.shards[index].log[len(own) : len(own) + 30 * BATCH]
+
+    def given(self, node: int) -> dict[int, GivenLog]:
+        """Return what a node tells of the logs that it gives to brokers."""
+        found = {}
+        for index, leader in self.leaders.items():
+            shard, state = self.shards[index], self.kraft.partitions.get((self.topic, index))
+            if leader.broker_id != node or state is None or shard.phase not in (SERVED, SEALED):
+                continue
+            begin = leader.term << 40
+            fetchers = {
+                broker: (self.kraft.brokers[broker].broker_epoch, begin + self._fetched[broker, at])
+                for (broker, at), term in self._followed.items()
+                if at == index and term == leader.term
+            }
+            end = begin + len(shard.log)
+            found[index] = GivenLog(begin, end, shard.phase == SEALED, fetchers)
+        return found
 
     def _commit_outside(self, index: int, now_ms: int) -> None:
         key: Key = (self.topic, index)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulation.moving.leaving_mutants import LEAVING_MUTANTS
 from tests.simulation.moving.mutants import MUTANTS
 from tests.simulation.moving.world import run
 from tests.simulation.noticing import Mutant, check_mutant_noticed
@@ -25,6 +26,6 @@ def test_many_more_seeds(first: int) -> None:
         run(seed)
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+@pytest.mark.parametrize("mutant", [*MUTANTS, *LEAVING_MUTANTS], ids=lambda mutant: mutant.__name__)
 def test_every_mistake_is_noticed(mutant: Mutant) -> None:
     check_mutant_noticed(mutant, run)

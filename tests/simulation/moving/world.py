@@ -1,4 +1,4 @@
-"""The offsets partitions of a Kafka cluster move to a tier, and back before they are here, in one
+"""The offsets partitions of a Kafka cluster move to a tier, and back, also before they are here, in one
 deterministic world.
 
 The first phase has faults: the controller's leader and partitions' leaders change, nodes die, requests and
@@ -15,13 +15,21 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from actors.ground.upstream_goal import ABORTED, ATTACHED, DETACHED, GOAL_NAMES, NEXT_GOALS, PAUSED
+from actors.ground.upstream_goal import (
+    ABORTED,
+    ATTACHED,
+    DETACHED,
+    GOAL_NAMES,
+    LEAVING,
+    NEXT_GOALS,
+    PAUSED,
+)
 from actors.upstream.asks import Ask
 from actors.upstream.image import NO_LEADER
 from actors.upstream.joining import ours_in
 from actors.upstream.leadership import Leadership
 from actors.upstream.moving import Moving, Seen
-from actors.upstream.orders import DROP, FOLLOW, LOOK, NOTHING, SERVE, SERVED, Standing
+from actors.upstream.orders import DROP, FOLLOW, LOOK, NOTHING, SEAL, SERVE, SERVED, UNSEAL, Standing
 from actors.upstream.partitions import Facts, RaftLeader
 from actors.upstream.requests import (
     PREFERRED,
@@ -64,6 +72,7 @@ class World:
         self.calm = False
         self.begun = 0
         self.gave_back = 0
+        self.left = 0
         self.joining_ms = [0] * COUNT
         """Since when each partition joins though the present controller knows that it is not to."""
         self._due: list[tuple[int, int, Callable[[], None]]] = []
@@ -78,6 +87,7 @@ class World:
             rows = [(BROKERS[i % 3], BROKERS[(i + 1) % 3], BROKERS[(i + 2) % 3]) for i in range(COUNT)]
             self.kraft.create(TOPIC, rows)
         self.leaders = {index: RaftLeader(self.random.choice(TIER), 1, TIER) for index in range(COUNT)}
+        self.site.leaders = self.leaders
         self._lead_anew()
         self._see()
 
@@ -113,7 +123,7 @@ class World:
             if not right:
                 wrong.append(f"{index}: {phase} {state}, wanted {wanted}, goal {GOAL_NAMES[self.goal]}")
         taken = any(shard.phase == SERVED for shard in self.site.shards)
-        if self.goal == ABORTED and not taken:
+        if self.goal == LEAVING or (self.goal == ABORTED and not taken):
             wrong.append("all is given back, and it is not detached")
         if self.goal != DETACHED:
             brokers = self.kraft.brokers
@@ -136,8 +146,8 @@ class World:
         self.calm, self.loss = True, 0.0
         if self.random.random() < 0.6:
             self._revive_all()
-        if self.goal == PAUSED or (self.goal == ATTACHED and self.random.random() < 0.3):
-            self._want(self.random.choice((ATTACHED, ABORTED)) if self.goal == PAUSED else ABORTED)
+        if self.goal == PAUSED or (self.goal == ATTACHED and self.random.random() < 0.5):
+            self._want(self.random.choice((ATTACHED, ABORTED, LEAVING)))
         for key, state in list(self.kraft.partitions.items()):
             adding = state.adding_replicas
             if adding and not set(adding) & set(TIER):
@@ -233,7 +243,11 @@ class World:
             self._send(moving, request)
         for ask in moving.asks(self.now_ms):
             self._tell(moving, ask)
+        if moving.is_leaving:
+            for node in TIER:
+                self._ask_given(moving, node)
         if moving.is_clear:
+            self.left += self.goal == LEAVING
             self.goal = DETACHED
             self.gave_back += 1
         if self.goal == DETACHED:
@@ -262,12 +276,18 @@ class World:
             return
         if isinstance(request, AlterPartition):
             for row in request.partitions:
-                assert {each for each, _ in row.new_isr_with_epochs} <= set(TIER), row
+                is_ours = {each for each, _ in row.new_isr_with_epochs} <= set(TIER)
+                assert is_ours or seen.goal == LEAVING, f"{row} though {GOAL_NAMES[seen.goal]}"
             return
         assert isinstance(request, AlterPartitionReassignments), request
         for each in request.partitions:
             state = seen.partitions[each.partition_index]
             index = each.partition_index
+            if each.replicas is not None and state.leader in TIER:
+                others = [
+                    other for other in seen.partitions if other != index and self._is_leaving(seen, other)
+                ]
+                assert not others, f"{index} leaves while {others} are under way"
             assert index not in self.moving.served, f"{index} is served, and moved"
             if each.replicas is not None and set(each.replicas) & set(TIER):
                 assert seen.goal in (ATTACHED, PAUSED), f"{index} is begun though {GOAL_NAMES[seen.goal]}"
@@ -282,6 +302,11 @@ class World:
                 ]
                 assert not is_begun or not others, f"{index} is begun while {others} are under way"
                 self.begun += is_begun
+
+    def _is_leaving(self, seen: Seen, index: int) -> bool:
+        """Return whether a partition is seen to be on its way back."""
+        state = seen.partitions[index]
+        return state.leader in TIER and bool(set(state.adding_replicas) & set(BROKERS))
 
     def _send(self, reconcile: Any, request: Any) -> None:
         def arrive() -> None:
@@ -317,10 +342,22 @@ class World:
 
     def _check_order(self, ask: Ask) -> None:
         """Check that nothing is served that a broker could get back."""
-        assert ask.order.order in (LOOK, FOLLOW, SERVE, DROP)
+        assert ask.order.order in (LOOK, FOLLOW, SERVE, DROP, SEAL, UNSEAL)
         if ask.order.order == SERVE:
             isr = self.kraft.partitions[TOPIC, ask.partition].isr
             assert not set(isr) & set(BROKERS), f"{ask.partition} is to be served beside the ISR {isr}"
+
+    def _ask_given(self, moving: Moving, node: int) -> None:
+        """Ask a node how far brokers are."""
+        assert self._seen is not None
+        offset = self._seen.metadata_offset
+
+        def arrive() -> None:
+            if node not in self.dead and self.random.random() >= self.loss:
+                given = self.site.given(node)
+                self._at(self.random.randint(1, 20), lambda: moving.given(node, given, offset))
+
+        self._at(self.random.randint(1, 10), arrive)
 
     # What others do.
 
