@@ -64,6 +64,8 @@ class Cast:
         self._lines: list[Wire] = []
         """The connections of members that wait."""
         self._producers: list[Producer] = []
+        self._open: list[dict[str, Any]] = []
+        """The transactions of the second generation that were left open."""
         self.rebalancing: dict[str, str] = {}
         """Group id -> its member, of groups in the middle of a rebalance."""
         self._aiokafka: AIOKafkaConsumer | None = None
@@ -81,6 +83,24 @@ class Cast:
         await self._share_group()
         await self._transactions()
         await self._rebalancing()
+
+    async def play_living(self) -> None:
+        """Make the groups that live by themselves, or have no members, and transactions."""
+        await self.wait_until_coordinated()
+        await self._confluent("classic", "classic-confluent", (ORDERS,), static=True)
+        await self._confluent("consumer", "consumer-confluent", (ORDERS, RETURNS), static=True)
+        await self._confluent("consumer", "consumer-regex", ("^ord.*",))
+        await self._commits()
+        await self._share_group()
+        await self._transactions()
+
+    async def end_transactions(self) -> None:
+        """Commit the transactions that were left open."""
+        await asyncio.to_thread(self._producers[-1].commit_transaction, DEADLINE_S)
+        for end in self._open:
+            answer = await self.wire.call("end_txn", 5, **end, committed=True)
+            assert answer["error_code"] == 0, answer
+        self._open.clear()
 
     async def wait_until_coordinated(self) -> None:
         """Have Kafka make its internal topics, which it does for the first group and transaction."""
@@ -253,7 +273,8 @@ class Cast:
             ("aborted", "abort_transaction"),
             ("open", ""),
         ):
-            producer = Producer({"bootstrap.servers": self._bootstrap, "transactional.id": f"v1-{name}"})
+            settings = {"bootstrap.servers": self._bootstrap, "transactional.id": f"v1-{name}"}
+            producer = Producer(settings | {"transaction.timeout.ms": 600_000})
             self._producers.append(producer)
 
             def story(
@@ -274,7 +295,7 @@ class Cast:
 
     async def second_generation(self, transactional_id: str, partition: int, ends: bool | None) -> None:
         """Commit one offset in a transaction that is committed, aborted, or left open."""
-        asked = {"transactional_id": transactional_id, "transaction_timeout": 60_000}
+        asked = {"transactional_id": transactional_id, "transaction_timeout": 600_000}
         made = await until(
             lambda: self.wire.call("init_producer_id", 5, **asked, producer_id=-1, producer_epoch=-1),
             lambda answer: answer["error_code"] == 0,
@@ -300,7 +321,9 @@ class Cast:
             ),
             lambda answer: answer["topics"][0]["partitions"][0]["error_code"] == 0,
         )
-        if ends is not None:
+        if ends is None:
+            self._open.append({"transactional_id": transactional_id, **producer})
+        else:
             ended = await self.wire.call(
                 "end_txn", 5, transactional_id=transactional_id, **producer, committed=ends
             )
