@@ -132,13 +132,7 @@ class Broker(Actor):
         self._log_ends = LogEnds(node_id, self._peers, self._apis.handle, ask_upstream)
         self._apis.verify_with(self._transactions.add_partitions)
         self._apis.elect_with(Elections(spec, self._controller).elect)
-        self._internal_topics = InternalTopics(
-            self,
-            self._hub,
-            self._internal_appended,
-            clock,
-            leader_epochs=None if self._upstream is None else self._upstream.leader_epoch,
-        )
+        self._internal_topics = InternalTopics(self, self._hub, self._internal_appended, clock)
         self._apis.read_internal_from(self._internal_topics)
         super().__init__(spec.data_dir, broker_name(node_id))
 
@@ -158,6 +152,7 @@ class Broker(Actor):
         raise_file_limit()
         self._hub.start()
         if self._upstream is not None:
+            self._internal_topics.give_to_brokers(self._upstream.leader_epoch)
             await self._upstream.open()
         await self._first_image()
         await self._metrics.start()

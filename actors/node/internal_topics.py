@@ -90,20 +90,23 @@ class InternalTopics:
         appended: Appended,
         clock_ms: Callable[[], int],
         bounds: Bounds | None = None,
-        leader_epochs: LeaderEpochs | None = None,
     ) -> None:
-        """`leader_epochs` is None in a tier of its own."""
         self._leaders = leaders
         self._hub = hub
         self._appended = appended
         self._clock_ms = clock_ms
         self._bounds = bounds or Bounds()
-        self._leader_epochs = leader_epochs
+        self._leader_epochs: LeaderEpochs | None = None
+        """It is None in a tier of its own."""
         self.fetchers = UpstreamFetchers(clock_ms)
         self._readings: dict[Place, _Reading] = {}
         self._ends: dict[Place, int] = {}
         """Partition -> the offset behind all that this broker has given out of it."""
         self._tasks = Tasks("a log of an internal topic")
+
+    def give_to_brokers(self, leader_epochs: LeaderEpochs) -> None:
+        """Make logs that brokers of a cluster upstream can load, in the leader epochs that they have there."""
+        self._leader_epochs = leader_epochs
 
     def __len__(self) -> int:
         """Return how many logs there are."""

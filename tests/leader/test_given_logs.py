@@ -32,13 +32,8 @@ class Node:
     def __init__(self, taker: Taker) -> None:
         self.leader_epoch = 7
         self._feed = OffsetsFeed(taker.replica)
-        self.topics = InternalTopics(
-            self,
-            self,
-            lambda place, size_bytes: None,
-            lambda: taker.now_ms,
-            leader_epochs=lambda partition: self.leader_epoch,
-        )
+        self.topics = InternalTopics(self, self, lambda place, size_bytes: None, lambda: taker.now_ms)
+        self.topics.give_to_brokers(lambda partition: self.leader_epoch)
 
     def slot_of(self, partition: int) -> int | None:
         return 0

@@ -15,9 +15,12 @@ from kio.schema.errors import ErrorCode
 from actors.coordinator.take_over.fold import foreign_types
 from actors.ground import records as ours
 from actors.ground.topic_names import OFFSETS_TOPIC
+from actors.ground.upstream_goal import ATTACHED
 from actors.network.wire import Wire
 from bench.ground.throwaway import Tier
 from bench.peers.kafka_nodes import HOST, KafkaNodes
+from cluster.cli.attach import take_over_of
+from cluster.cli.reach import reach
 from tests.coordinator.take_over.taker import Taker
 from tests.kafka import jvm
 from tests.kafka.tools import GROUPS, LOG_DIRS, Tools
@@ -163,7 +166,14 @@ def in_front(kafka: KafkaNodes) -> Tier:
     )
 
 
-def dumped(tables: Mapping[str, str], offset: int, version: str) -> str:
+def attach(tier: Tier) -> None:
+    """Have the tier take all groups over, though `groupd attach` says that there is a share group."""
+    take_over = take_over_of(reach(tier.data_dir))
+    take_over.want(ATTACHED)
+    take_over.wait_until_over(lambda state: None)
+
+
+def dumped(tables: Mapping[str, str], offset: int) -> str:
     """Return what kafka-dump-log makes of the broker's log."""
     directory = tables["dirs"].split('"logDir":"')[1].split('"')[0]
     file = f"{directory}/{OFFSETS_TOPIC}-0/{offset:020}.log"
@@ -173,7 +183,7 @@ def dumped(tables: Mapping[str, str], offset: int, version: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=WAIT_S).stdout
 
 
-async def _story(kafka: KafkaNodes, version: str) -> Story:
+async def _story(kafka: KafkaNodes) -> Story:
     bootstrap = f"{HOST}:{kafka.address(1)[1]}"
     create_topics(bootstrap)
     wire = await connected(bootstrap)
@@ -188,7 +198,7 @@ async def _story(kafka: KafkaNodes, version: str) -> Story:
         told_before = [[*member.told] for member in members]
         before, taken_before = await told(wire), await taken(wire, 0)
         with in_front(kafka) as tier:
-            await asyncio.to_thread(tier.run, "attach", "--despite-warnings")
+            await asyncio.to_thread(attach, tier)
             await asyncio.to_thread(produce, bootstrap, 60)
             for member in members:
                 await asyncio.to_thread(member.read, 120)
@@ -207,7 +217,7 @@ async def _story(kafka: KafkaNodes, version: str) -> Story:
                 "groups": await asyncio.to_thread(tools.run, GROUPS, "--describe", "--all-groups"),
                 "dirs": await asyncio.to_thread(tools.run, LOG_DIRS, "--describe"),
             }
-        text = await asyncio.to_thread(dumped, tables, begin, version)
+        text = await asyncio.to_thread(dumped, tables, begin)
         await cast.end_transactions()
         ended = {group_id: await stable(wire, group_id) for group_id in (CLASSIC, "second-generation")}
         return Story(before, after, taken_before, taken_after, members, 180, told_before, tables, text, ended)
@@ -229,7 +239,7 @@ async def stable(wire: Wire, group_id: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def story(version: str) -> Iterator[Story]:
     for kafka in started(version, 1, SETTINGS):
-        found = asyncio.run(_story(kafka, version))
+        found = asyncio.run(_story(kafka))
         yield found
         for member in found.members:
             member.close()

@@ -8,6 +8,13 @@ reads and another does not would make their states differ.
 Nobody is served before Kafka's whole log is here. That moment is one record, too; from then on everything is
 as after an election: groups are as they were last written, and every member has a full session (C26, M26),
 which is what Kafka's next coordinator would give it.
+
+Groups that go back to Kafka's brokers are sealed. Brokers follow the log as it is made of what is committed
+here, and may lead when they have all of it, so it has to end: the seal is one record, and all that was
+decided before it stands before it. From the decision on requests are refused with NOT_COORDINATOR, timers
+rest, and long work ends where it is, except the deletion of groups that are dying: Kafka has no such thing.
+The seal holds until brokers lead, and everything here is removed, or until it is taken back; whoever leads
+next goes on with it.
 """
 
 from __future__ import annotations
@@ -20,6 +27,7 @@ from actors.coordinator.ground.area import Area
 from actors.coordinator.ground.kind import kinds_of
 from actors.coordinator.ground.slices import sliced, withheld
 from actors.coordinator.ground.state import ShardState
+from actors.coordinator.offsets.dying import tombstones
 from actors.coordinator.take_over.inside import (
     DROP_TAKEN,
     REQUESTS,
@@ -52,7 +60,7 @@ from actors.ground.snapshot_build import live_items
 from actors.protocol.errors import GroupError
 from actors.protocol.messages import NO_ERROR
 
-KEY = TakenLogKey(TAKEN_LOG, "")
+_KEY = TakenLogKey(TAKEN_LOG, "")
 NOTHING_TAKEN = TakenLogValue(bytes(16), 0, -1, FOLLOWED)
 
 
@@ -65,13 +73,13 @@ def take(state: ShardState, request: Request, now_ms: int) -> Result:
     piece = body.piece
     taken = _followed(state, body.topic_id)
     if piece.next_offset <= taken.next_offset:
-        return answered(request, taken)
+        return _answered(request, taken)
     if piece.first_offset > taken.next_offset:
         text = f"offsets {taken.next_offset} to {piece.first_offset - 1} of Kafka's log are missing"
         raise GroupError(ErrorCode.offset_out_of_range, text)
     after = TakenLogValue(body.topic_id, piece.next_offset, piece.leader_epoch, FOLLOWED)
     records = fold(state, _rest(piece, taken.next_offset))
-    return answered(request, after)._replace(records=[*records, Record(KEY, after)])
+    return _answered(request, after)._replace(records=[*records, Record(_KEY, after)])
 
 
 def _followed(state: ShardState, topic_id: bytes) -> TakenLogValue:
@@ -103,7 +111,7 @@ def _rest(piece: LogPiece, next_offset: int) -> LogPiece:
     return piece._replace(records=tuple(each for each in piece.records if each.offset >= next_offset))
 
 
-def answered(request: Request, taken: TakenLogValue) -> Result:
+def _answered(request: Request, taken: TakenLogValue) -> Result:
     return Result((), (Reply(request.token, TakenResponse(NO_ERROR, None, taken.next_offset)),))
 
 
@@ -111,7 +119,7 @@ def serve(state: ShardState, request: Request, now_ms: int) -> Result:
     """Begin to serve the groups if all of the log is here. The answer says that this is committed."""
     body: ServeRequest = request.body
     if state.from_kafka.log is not None and state.from_kafka.log.phase == SERVED and not state.is_closed:
-        return answered(request, state.from_kafka.log)
+        return _answered(request, state.from_kafka.log)
     taken = _followed(state, body.topic_id)
     if taken.next_offset != body.next_offset:
         text = f"Kafka's log ends at {body.next_offset}, and it is taken up to {taken.next_offset}"
@@ -120,11 +128,11 @@ def serve(state: ShardState, request: Request, now_ms: int) -> Result:
 
 
 def _served(state: ShardState, request: Request, taken: TakenLogValue, now_ms: int) -> Iterator[Result]:
-    yield Result((Record(KEY, taken),))
+    yield Result((Record(_KEY, taken),))
     for kind in kinds_of(state):
         yield from kind.adopt(state)
     yield from withheld(state.whole.elected(now_ms))
-    yield answered(request, taken)
+    yield _answered(request, taken)
 
 
 def drop(state: ShardState, request: Request, now_ms: int) -> Result:
@@ -132,7 +140,7 @@ def drop(state: ShardState, request: Request, now_ms: int) -> Result:
     again if it did not end."""
     taken = state.from_kafka.log
     if taken is None:
-        return answered(request, NOTHING_TAKEN)
+        return _answered(request, NOTHING_TAKEN)
     if taken.phase == SERVED:
         text = "the groups of this offsets partition are served here: nothing of them is removed"
         raise GroupError(ErrorCode.invalid_request, text)
@@ -140,29 +148,57 @@ def drop(state: ShardState, request: Request, now_ms: int) -> Result:
 
 
 def _dropped(state: ShardState, request: Request, taken: TakenLogValue) -> Iterator[Result]:
-    yield Result((Record(KEY, taken._replace(phase=DROPPED)),))
+    yield Result((Record(_KEY, taken._replace(phase=DROPPED)),))
     keys = (key for key, _ in state.whole.records())
     gone = (key for key in keys if key[0] not in (TAKEN_LOG, PRODUCER_ID_BLOCK))
     for some in sliced(gone):
         yield Result([Record(key, None) for key in some])
-    yield answered(request, NOTHING_TAKEN)._replace(records=(Record(KEY, None),))
+    yield _answered(request, NOTHING_TAKEN)._replace(records=(Record(_KEY, None),))
 
 
-# The way back (`sealing`).
+# The way back.
 
 
 def seal(state: ShardState, request: Request, now_ms: int) -> Result:
-    """Seal the groups, as `sealing.seal` does."""
-    from actors.coordinator.take_over import sealing  # here, because few replicas ever give anything back
+    """Serve nobody any more, from this decision on. The answer says that it is committed; a repeated request
+    is answered in the same way."""
+    taken = _served_log(state)
+    if taken.phase == SEALED:
+        return _answered(request, taken)
+    if state.is_closed:
+        raise GroupError(ErrorCode.coordinator_load_in_progress, "its groups are not served yet")
+    state.drop_volatile()
+    return Result(work=_sealed(state, request, taken._replace(phase=SEALED)))
 
-    return sealing.seal(state, request)
+
+def _sealed(state: ShardState, request: Request, taken: TakenLogValue) -> Iterator[Result]:
+    yield from tombstones(state)
+    yield _answered(request, taken)._replace(records=(Record(_KEY, taken),))
 
 
 def unseal(state: ShardState, request: Request, now_ms: int) -> Result:
-    """Serve the groups again, as `sealing.unseal` does."""
-    from actors.coordinator.take_over import sealing
+    """Serve the groups again. The answer says that this is committed."""
+    taken = _served_log(state)
+    if taken.phase == SERVED and not state.is_closed:
+        return _answered(request, taken)
+    if taken.phase == SERVED:
+        raise GroupError(ErrorCode.coordinator_load_in_progress, "its groups are being sealed, or served")
+    return Result(work=_unsealed(state, request, taken._replace(phase=SERVED), now_ms))
 
-    return sealing.unseal(state, request, now_ms)
+
+def _unsealed(state: ShardState, request: Request, taken: TakenLogValue, now_ms: int) -> Iterator[Result]:
+    yield Result((Record(_KEY, taken),))
+    yield from withheld(state.whole.elected(now_ms))
+    yield _answered(request, taken)
+
+
+def _served_log(state: ShardState) -> TakenLogValue:
+    """Return what is known of Kafka's log if its groups are here. Raises GroupError if they are not."""
+    taken = state.from_kafka.log
+    if taken is None or taken.phase not in (SERVED, SEALED):
+        text = "no groups of Kafka's are served here: there is nothing to give back"
+        raise GroupError(ErrorCode.invalid_request, text)
+    return taken
 
 
 # State.
@@ -190,7 +226,7 @@ def _records(state: ShardState) -> Iterator[Record]:
     for foreign_key, value in live_items(state.from_kafka.foreign, list(state.from_kafka.foreign)):
         yield Record(ForeignRecordKey(FOREIGN_RECORD, "", foreign_key), value)
     if state.from_kafka.log is not None:
-        yield Record(KEY, state.from_kafka.log)
+        yield Record(_KEY, state.from_kafka.log)
 
 
 AREA = Area(
