@@ -105,7 +105,7 @@ class InternalTopics:
         self._tasks = Tasks("a log of an internal topic")
 
     def give_to_brokers(self, leader_epochs: LeaderEpochs) -> None:
-        """Make logs that brokers of a cluster upstream can load, in the leader epochs that they have there."""
+        """Make logs that brokers of a cluster upstream can load, in the leader epochs of that cluster."""
         self._leader_epochs = leader_epochs
 
     def __len__(self) -> int:

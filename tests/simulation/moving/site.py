@@ -98,6 +98,8 @@ class Site:
         self.shards = [Shard() for _ in range(count)]
         self.leaders: dict[int, RaftLeader] = {}
         """Who leads here."""
+        self.hangs_ms: dict[int, int] = {}
+        """Broker outside -> until when it does not fetch from here, though it lives."""
         self.logs: dict[tuple[int, int], list[int]] = {}
         """(broker outside, partition) -> its log."""
         self.acked: list[list[int]] = [[] for _ in range(count)]
@@ -127,7 +129,7 @@ class Site:
                 self._led_anew(index, now_ms)
             if state.leader in self.tier:
                 self._commit_here(index)
-                self._fetch_here(index)
+                self._fetch_here(index, now_ms)
             elif state.leader != NO_LEADER:
                 self._commit_outside(index, now_ms)
 
@@ -162,13 +164,14 @@ class Site:
         self.acked[index].append(self._next)
         self.unserved_ms[index] = 0
 
-    def _fetch_here(self, index: int) -> None:
+    def _fetch_here(self, index: int, now_ms: int) -> None:
         """Let brokers follow the partition's leader here. The log of another term begins anew."""
         state, leader = self.kraft.partitions[self.topic, index], self.leaders[index]
         if state.leader != leader.broker_id or self.shards[index].phase not in (SERVED, SEALED):
             return
         for broker in set(state.replicas) - self.tier:
-            if self.kraft.brokers[broker].fenced or self.random.random() < 0.3:
+            hangs = self.hangs_ms.get(broker, 0) > now_ms
+            if self.kraft.brokers[broker].fenced or hangs or self.random.random() < 0.3:
                 continue
             if self._followed.get((broker, index)) != leader.term:
                 self._followed[broker, index], self.logs[broker, index] = leader.term, []

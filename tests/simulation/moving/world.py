@@ -53,6 +53,7 @@ STABLE_MS = 3_000
 SESSION_MS = 9_000
 GIVEN_BACK_MS = 2_000
 """How long after an abort a partition may still join if nothing is lost."""
+HANGS_MS = 2 * 60_000
 UNSERVED_MAX_MS = 60_000
 """How long a partition may go without a commit, also while nodes die."""
 
@@ -377,6 +378,7 @@ class World:
             self._reassign,
             self._balance,
             self._restart_broker,
+            self._hang,
         )
         self.random.choice(deeds)()
         self._see()
@@ -437,6 +439,10 @@ class World:
     def _balance(self) -> None:
         for key in list(self.kraft.partitions):
             self.kraft.elect(key, PREFERRED)
+
+    def _hang(self) -> None:
+        """Let a broker stop to fetch from the tier."""
+        self.site.hangs_ms[self.random.choice(BROKERS)] = self.now_ms + self.random.choice((1_000, HANGS_MS))
 
     def _restart_broker(self) -> None:
         broker = self.random.choice(BROKERS)
