@@ -324,6 +324,12 @@ class Moving:
             return set()
         served = [index for index in seen.partitions if self._asks.last(index).phase in (SERVED, SEALED)]
         under_way = {index for index in served if self._is_leaving(seen, index, now_ms)}
+        # Some may have been begun by another leader of the controller, and their standing is not known yet.
+        under_way |= {
+            index
+            for index, state in seen.partitions.items()
+            if index not in served and is_ours(state, seen.tier) and leaving.brokers_in(state, seen.tier)
+        }
         waiting = [index for index in served if index not in under_way and self._leave(index).is_due(now_ms)]
         waiting.sort(key=lambda index: (self._leave(index).tries, index))
         chosen = under_way.union(waiting[: max(self._at_once - len(under_way), 0)])
