@@ -16,6 +16,7 @@ from bench.chaos.state import State
 from bench.chaos.swarm_process import END_TIMEOUT_S, CouldNotRun, SwarmProcess
 from bench.chaos.targets.fault import FaultKind, Injury
 from bench.chaos.targets.target import NothingToHit, Target
+from cluster.tier_file import TierError
 from storage.history.call_files import CallWriter
 from storage.history.calls import Fault
 
@@ -65,6 +66,7 @@ class Part:
         self._run_began_s = began_s - lasted_s
         with _Recorder(swarm.directory / FAULTS_FILE, run_id) as recorder:
             self._wait(swarm, began_s + scenario.settle_s, "members join")
+            self._begin_under_load()
             for step in schedule:
                 faults_end_s = began_s + part_s - scenario.recovery_s
                 if step.at_s is not None:
@@ -140,6 +142,12 @@ class Part:
         state.played.append(played)
         whole = Schedule(scenario=state.scenario, seed=state.seed, faults=tuple(state.played))
         schedule_file.write(self._directory / schedule_file.FILE_NAME, whole)
+
+    def _begin_under_load(self) -> None:
+        try:
+            self._target.begin_under_load()
+        except TierError as error:
+            raise NotMended(str(error)) from None
 
     def _mend(self) -> None:
         self._show.now(f"{self._state.whom} mends")

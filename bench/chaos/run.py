@@ -97,6 +97,10 @@ def _target(state: State) -> Iterator[Target]:
         with machine_site.throw_away(*scenario.tier, count=scenario.machines) as site:
             yield site
         return
+    if scenario.in_front:
+        with sites.in_front_of_kafka(*scenario.tier, brokers=state.brokers, home=state.kafka_home) as site:
+            yield site
+        return
     with sites.throw_away(*scenario.tier, small_disk=True, ray_nodes=scenario.ray_nodes) as site:
         yield site
 

@@ -61,6 +61,8 @@ class Scenario(BaseModel):
     a time."""
     ray_nodes: bool = False
     """Each node of a throw-away tier is in a Ray node of its own."""
+    in_front: bool = False
+    """The throw-away tier stands in front of Kafka, which is started for it, and takes its groups over."""
     machines: int = Field(default=0, ge=0, le=5)
     """How many machines of its own a throw-away tier lives on, one node each; 0: it lives on this one."""
     tier: tuple[str, ...] = ()

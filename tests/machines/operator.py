@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bench.chaos.targets.machine_site import MachineSite, operate
+from bench.chaos.targets.machine_site import MachineSite
+from bench.chaos.targets.operating import operate
 from tests.polling import DEADLINE_S, until
 
 LOOK_EVERY_S = 1.0

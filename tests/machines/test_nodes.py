@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from bench.chaos.targets.machine_site import CALLED, PORT, MachineSite, operate
+from bench.chaos.targets.machine_site import CALLED, PORT, MachineSite
+from bench.chaos.targets.operating import operate
 from bench.chaos.targets.stand import Machine
 from tests.chaos.load import Load
 from tests.machines.operator import groupd, nodes

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from bench.chaos.faults import bursts, by_ray, disks, machines, network, processes, upkeep
+from bench.chaos.faults import bursts, by_ray, disks, machines, network, operators, processes, upkeep
 from bench.chaos.targets.fault import FaultKind
 
 KINDS: Final[Mapping[str, FaultKind]] = MappingProxyType(
     {
         kind.name: kind
-        for module in (processes, bursts, by_ray, network, disks, machines, upkeep)
+        for module in (processes, bursts, by_ray, network, disks, machines, upkeep, operators)
         for kind in module.KINDS
     }
 )

@@ -69,6 +69,7 @@ _DEEDS = {
     "freeze": (signal.SIGSTOP, "stands still for a while (SIGSTOP)"),
 }
 _REPLICAS = frozenset({"replicas"})
+_UPSTREAM = frozenset({"upstream"})
 _WHOM: tuple[tuple[str, str, str, frozenset[str], str], ...] = (
     ("leader", targets.LEADER, SAFE, frozenset(), "A process that coordinates groups"),
     (
@@ -89,6 +90,15 @@ _WHOM: tuple[tuple[str, str, str, frozenset[str], str], ...] = (
     ("all", targets.COPIES, OUTAGE, _REPLICAS, "All copies of a partition, at the same time:"),
     ("broker", targets.BROKER, SAFE, frozenset(), "A broker"),
     ("controller", targets.CONTROLLER, SAFE, _REPLICAS, "The controller's leader"),
+    ("kafka-broker", targets.KAFKA_BROKER, SAFE, _UPSTREAM, "A broker that the tier stands in front of"),
+    (
+        "kafka-controller",
+        targets.KAFKA_CONTROLLER,
+        SAFE,
+        _UPSTREAM,
+        "The brokers' active controller",
+    ),
+    ("kafka", targets.KAFKA, OUTAGE, _UPSTREAM, "All brokers that the tier stands in front of:"),
 )
 
 

@@ -42,6 +42,7 @@ class FaultKind(Protocol):
     """SAFE or OUTAGE."""
     needs: frozenset[str]
     """What the target must have: "replicas" (a tier of ours: its copies of partitions are processes of their
-    own), "own" (a throw-away tier), "ray-nodes", "machines", "proxy", "injection" (fault file), "tmpfs"."""
+    own), "own" (a throw-away tier), "ray-nodes", "machines", "proxy", "injection" (fault file), "tmpfs",
+    "upstream" (Kafka brokers of its own that the tier stands in front of)."""
 
     def begin(self, target: Target, chance: Random, for_s: float) -> Injury: ...

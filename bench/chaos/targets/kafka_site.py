@@ -1,4 +1,4 @@
-"""Apache Kafka under attack: brokers started here, with a proxy before each, gone afterwards.
+"""Apache Kafka under attack: brokers started here, gone afterwards. A proxy may stand before each.
 
 A broker that was ended is started anew when the fault is over, as a supervisor does it.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -42,6 +43,9 @@ READY_TIMEOUT_S: Final = 120.0
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 METADATA_VERSION: Final = 5
 LIST_GROUPS_VERSION: Final = 3
+DESCRIBE_CLUSTER_VERSION: Final = 1
+CONTROLLERS: Final = 2
+"""The kind of endpoints at which DescribeCluster is answered by controllers."""
 WORDS_MAX: Final = 300
 SETTINGS: Final = {
     "offsets.topic.num.partitions": "4",
@@ -69,10 +73,12 @@ class Broker(NamedTuple):
 
 
 @contextmanager
-def throw_away(brokers: int, flags: Sequence[str] = (), home: Path | None = None) -> Iterator[KafkaSite]:
+def throw_away(
+    brokers: int, flags: Sequence[str] = (), home: Path | None = None, *, proxied: bool = True
+) -> Iterator[KafkaSite]:
     """Start new brokers, and wait until all their offsets partitions answer. `flags` are those of `groupd
-    up`: settings that Kafka has as well are set. Raises TierError if Kafka cannot run here, and RuntimeError
-    with its words."""
+    up`: settings that Kafka has as well are set. Clients go through the proxy by a listener of their own, if
+    `proxied`. Raises TierError if Kafka cannot run here, and RuntimeError with its words."""
     if missing := kafka_nodes.missing(home):
         raise TierError(f"Kafka cannot be started here: {missing}")
     port = free_ports(brokers)
@@ -81,21 +87,30 @@ def throw_away(brokers: int, flags: Sequence[str] = (), home: Path | None = None
         brokers,
         {**SETTINGS, **copies, **settings_of(flags)},
         home,
-        advertised=[(HOST, port + number) for number in range(brokers)],
+        advertised=[(HOST, port + number) for number in range(brokers)] if proxied else (),
         heap=HEAP,
     )
     try:
         nodes.prepare()
         ways = [Way(HOST, port + number - 1, nodes.clients_port(number)) for number in nodes.numbers]
-        with Proxy(ways) as proxy:
+        with Proxy(ways if proxied else ()) as proxy:
             nodes.start()
-            site = KafkaSite(nodes, proxy, [(way.host, way.port) for way in ways])
+            clients = [(way.host, way.port) for way in ways] if proxied else _addresses(nodes)
+            site = KafkaSite(nodes, proxy, clients)
             site.wait_until_whole(READY_TIMEOUT_S)
             yield site
     except TimeoutError as error:
         raise RuntimeError(f"Kafka did not start: {error}") from None
     finally:
         nodes.stop()
+
+
+def _addresses(nodes: KafkaNodes) -> list[Address]:
+    return [nodes.address(number) for number in nodes.numbers]
+
+
+def _joined(addresses: Iterable[Address]) -> str:
+    return ",".join(f"{host}:{port}" for host, port in addresses)
 
 
 def settings_of(flags: Sequence[str]) -> dict[str, str]:
@@ -113,8 +128,11 @@ class KafkaSite(Target):
         """`clients` are the addresses at which clients reach each broker."""
         self._nodes = nodes
         self._proxy = proxy
-        self.bootstrap = ",".join(f"{host}:{port}" for host, port in clients)
+        self.bootstrap = _joined(clients)
+        self.controllers = _joined(nodes.controller(number) for number in nodes.numbers)
         self.software = nodes.software()
+        self.guests = 0
+        """How many brokers of somebody else's the cluster has to have as well."""
 
     @property
     def has(self) -> frozenset[str]:
@@ -136,27 +154,42 @@ class KafkaSite(Target):
     def brokers(self) -> list[Broker]:
         """The brokers whose process runs, with the number of groups that each says it coordinates."""
         running = [number for number in self._nodes.numbers if self._nodes.runs(number)]
-        counts = asyncio.run(_all(_groups, [self._nodes.address(number) for number in running]))
+        counts = asyncio.run(_all(_groups, map(self._nodes.address, running)))
         return [
             Broker(number, self._nodes.process(number).pid, -1 if isinstance(count, str) else count)
             for number, count in zip(running, counts, strict=True)
         ]
 
     def is_whole(self) -> bool:
-        return not self._complaint()
+        return not self.complaint()
 
     def complaints(self) -> str:
-        return self._complaint() or "nobody complains"
+        return self.complaint() or "nobody complains"
 
-    def _complaint(self) -> str:
-        """Says what is not well; empty if all brokers know each other and every offsets partition has a
+    def complaint(self) -> str:
+        """Say what is not well; empty if all brokers know each other and every offsets partition has a
         coordinator and all its replicas."""
         if down := [number for number in self._nodes.numbers if not self._nodes.runs(number)]:
             return "; ".join(f"broker {number} does not run: {self._last_words(number)}" for number in down)
-        addresses = [self._nodes.address(number) for number in self._nodes.numbers]
-        found = asyncio.run(_all(_not_whole, addresses))
+        addresses = _addresses(self._nodes)
+        found = asyncio.run(_all(partial(_not_whole, self._nodes.brokers + self.guests), addresses))
         said = [f"broker {n}: {words}" for n, words in zip(self._nodes.numbers, found, strict=True) if words]
         return "; ".join(said) or asyncio.run(_soon(unready(addresses)))
+
+    def active_controller(self) -> Broker | None:
+        """The broker whose controller is active; None while they elect one."""
+        found = asyncio.run(_all(_active_controller, map(self._nodes.controller, self._nodes.numbers)))
+        return next((each for each in self.brokers() if each.number in found), None)
+
+    def ask(self, api: str, version: int, **fields: Any) -> dict[str, Any]:
+        """The answer to a request by a broker that runs. Raises NothingToHit if none answers."""
+        addresses = [self._nodes.address(broker.number) for broker in self.brokers() if broker.groups >= 0]
+        asked: Look = partial(_asked, api, version, fields)
+        for address in addresses:
+            [answer] = asyncio.run(_all(asked, [address]))
+            if not isinstance(answer, str):
+                return dict(answer)
+        raise NothingToHit("no broker answers")
 
     def _last_words(self, number: int) -> str:
         lines = [line for line in self._nodes.words(number).splitlines() if line.strip()]
@@ -182,35 +215,48 @@ class KafkaSite(Target):
     def bring_back(self, ended: Sequence[Server]) -> None:
         by_pid = {self._nodes.process(number).pid: number for number in self._nodes.numbers}
         for number in (by_pid[each.pid] for each in ended):
-            self._nodes.process(number).wait(STOP_TIMEOUT_S)
-            self._nodes.launch(number)
+            self._launch(number)
 
     def restart(self, node: int) -> None:
-        ended = self._nodes.process(node)
-        ended.send_signal(signal.SIGTERM)
         with suppress(TimeoutError):
-            until(lambda: ended.poll() is not None, f"broker {node} ends", self.term_grace_s)
+            self.shut_down(node)
         with suppress(NothingToHit):
-            send(process(ended.pid), signal.SIGKILL)
-        ended.wait(STOP_TIMEOUT_S)
-        self._nodes.launch(node)
+            send(process(self._nodes.process(node).pid), signal.SIGKILL)
+        self._launch(node)
         self.wait_until_whole()
 
+    def restart_politely(self, node: int) -> None:
+        """Restart a broker, which may not be killed. Raises TimeoutError."""
+        self.shut_down(node)
+        self._launch(node)
+        self.wait_until_whole()
 
-Look = Callable[[Line, int], Any]
+    def shut_down(self, node: int) -> None:
+        """Ask a broker to end, which first hands over what it leads. Raises TimeoutError."""
+        ended = self._nodes.process(node)
+        ended.send_signal(signal.SIGTERM)
+        until(lambda: ended.poll() is not None, f"broker {node} ends", self.term_grace_s)
+
+    def _launch(self, number: int) -> None:
+        """Start a broker anew once it has ended."""
+        self._nodes.process(number).wait(STOP_TIMEOUT_S)
+        self._nodes.launch(number)
 
 
-async def _all(look: Look, addresses: Sequence[Address]) -> list[Any]:
+Look = Callable[[Line], Any]
+
+
+async def _all(look: Look, addresses: Iterable[Address]) -> list[Any]:
     """The answer of each broker, or in words why there is none."""
-    return await asyncio.gather(*(_one(look, address, len(addresses)) for address in addresses))
+    return await asyncio.gather(*(_one(look, address) for address in addresses))
 
 
-async def _one(look: Look, address: Address, brokers: int) -> Any:
+async def _one(look: Look, address: Address) -> Any:
     try:
         async with asyncio.timeout(LOOK_TIMEOUT_S):
             line = await Line.open(address)
             try:
-                return await look(line, brokers)
+                return await look(line)
             finally:
                 line.close()
     except (OSError, Closed, TimeoutError) as error:
@@ -224,12 +270,21 @@ async def _soon(look: Any) -> str:
         return "a coordinator does not answer"
 
 
-async def _groups(line: Line, brokers: int) -> int:
+async def _groups(line: Line) -> int:
     return len((await line.call("list_groups", LIST_GROUPS_VERSION))["groups"])
 
 
-async def _not_whole(line: Line, brokers: int) -> str:
-    """What a broker knows to be missing, in words; empty if nothing is."""
+async def _active_controller(line: Line) -> int:
+    asked = {"include_cluster_authorized_operations": False, "endpoint_type": CONTROLLERS}
+    return int((await line.call("describe_cluster", DESCRIBE_CLUSTER_VERSION, **asked))["controller_id"])
+
+
+async def _asked(api: str, version: int, fields: Mapping[str, Any], line: Line) -> dict[str, Any]:
+    return await line.call(api, version, **fields)
+
+
+async def _not_whole(brokers: int, line: Line) -> str:
+    """What a broker knows to be missing of so many, in words; empty if nothing is."""
     asked: dict[str, Any] = {"topics": [{"name": OFFSETS_TOPIC}], "allow_auto_topic_creation": False}
     answer = await line.call("metadata", METADATA_VERSION, **asked)
     if len(answer["brokers"]) < brokers:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,17 +13,17 @@ import psutil
 
 from actors import runtime
 from actors.ground.calls import ActorCallError
+from bench.chaos.targets.operating import operate
 from bench.chaos.targets.site import Site
 from bench.chaos.targets.stand import Machine, Stand, stand
 from bench.chaos.targets.target import NothingToHit, Server, until
-from cluster import child_process, machine_secret
+from cluster import machine_secret
 from cluster.machine.agent import READY
 from cluster.tier_file import TierError
 
 PORT: Final = 9_900
 UP_TIMEOUT_S: Final = 90.0
 STOP_TIMEOUT_S: Final = 30.0
-COMMAND_TIMEOUT_S: Final = 600.0
 AGENT: Final = "cluster.machine.agent"
 CALLED: Final = "machine"
 """What a machine calls the directory of its agent."""
@@ -154,14 +153,6 @@ def throw_away(*flags: str, count: int = 3) -> Iterator[MachineSite]:
             yield site
         finally:
             site.close()
-
-
-def operate(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of `groupd` in the sandbox, which is the operator's machine. Raises TimeoutExpired."""
-    command = child_process.python("cluster.cli", *arguments, "--data-dir", str(data_dir))
-    return subprocess.run(
-        command, capture_output=True, text=True, env=child_process.environment(), timeout=COMMAND_TIMEOUT_S
-    )
 
 
 def _up(machines: Machines, data_dir: Path, flags: Sequence[str], count: int) -> None:

@@ -10,7 +10,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
+from bench.chaos.targets import kafka_site
+from bench.chaos.targets.attached_site import AttachedSite
 from bench.chaos.targets.fault_file import FaultFile
+from bench.chaos.targets.kafka_site import KafkaSite
 from bench.chaos.targets.proxy import Proxy, Way
 from bench.chaos.targets.ray_nodes import RayNodes
 from bench.chaos.targets.site import Equipment, Site
@@ -32,13 +35,18 @@ SMALL_FILES: Final = (
 
 @contextmanager
 def throw_away(
-    *flags: str, nodes: int = 3, small_disk: bool = False, ray_nodes: bool = False
+    *flags: str,
+    nodes: int = 3,
+    small_disk: bool = False,
+    ray_nodes: bool = False,
+    kafka: KafkaSite | None = None,
 ) -> Iterator[Site]:
     """Start a new tier with a proxy before its nodes, into which faults can be injected; it is gone
     afterwards. `flags` are further flags of `groupd up`.
 
     With `small_disk` its data directory is a file system of its own, if that is allowed here (see
-    `Site.has`). With `ray_nodes` each of its nodes is in a Ray node of its own.
+    `Site.has`). With `ray_nodes` each of its nodes is in a Ray node of its own. With `kafka` it stands in
+    front of these brokers.
     """
     with ExitStack() as stack:
         directory = Path(tempfile.mkdtemp(prefix="groupd-chaos-"))
@@ -64,12 +72,29 @@ def throw_away(
                 "--set",
                 f"raft.port={port + 2 * nodes}",
             ]
+        if kafka is not None:
+            own += ["--upstream", kafka.bootstrap, "--controllers", kafka.controllers]
         tier = Tier(*own, *flags, port=port)
         tier.data_dir.rmdir()
         tier.data_dir = (disk or directory) / "data"
         stack.enter_context(tier)
-        site = Site(tier.data_dir, Equipment(fault_file, proxy, cluster, disk))
+        equipment = Equipment(fault_file, proxy, cluster, disk)
+        if kafka is not None:
+            site: Site = AttachedSite(tier.data_dir, equipment, kafka)
+        else:
+            site = Site(tier.data_dir, equipment)
         stack.callback(site.close)
+        yield site
+
+
+@contextmanager
+def in_front_of_kafka(*flags: str, brokers: int, home: Path | None) -> Iterator[Site]:
+    """Start new brokers, and a new tier in front of them, which has taken nothing over yet. Raises TierError,
+    RuntimeError as `kafka_site.throw_away`."""
+    with (
+        kafka_site.throw_away(brokers, flags, home, proxied=False) as kafka,
+        throw_away(*flags, small_disk=True, kafka=kafka) as site,
+    ):
         yield site
 
 

@@ -32,7 +32,11 @@ REPLICA: Final = "replica"
 MAJORITY: Final = "majority"
 COPIES: Final = "copies"
 CONTROLLER: Final = "controller"
-"""What a fault can hit; from REPLICA on only a target that has "replicas" can find it."""
+KAFKA_BROKER: Final = "kafka-broker"
+KAFKA_CONTROLLER: Final = "kafka-controller"
+KAFKA: Final = "kafka"
+"""What a fault can hit; from REPLICA on only a target that has "replicas" can find it, and from KAFKA_BROKER
+on one that has "upstream"."""
 
 
 class NothingToHit(Exception):
@@ -74,6 +78,11 @@ class Target(ABC):
     @abstractmethod
     def nodes(self) -> list[int]:
         """The numbers of the target's nodes."""
+
+    def begin_under_load(self) -> None:
+        """Begin what the target does while clients work on it; called once, before the first fault. Raises
+        TierError."""
+        return  # most targets are there from the start
 
     @abstractmethod
     def find(self, whom: str, chance: Random) -> Sequence[Server]:
