@@ -25,7 +25,7 @@ from tests.chaos.scene import Scene, suffer
 pytestmark = [pytest.mark.chaos, pytest.mark.ray, pytest.mark.timeout(240)]
 
 SILENCE_S = 1.0
-HERE = [name for name, kind in KINDS.items() if not kind.needs & {"ray-nodes", "machines"}]
+HERE = [name for name, kind in KINDS.items() if not kind.needs & {"ray-nodes", "machines", "upstream"}]
 """What a tier of one machine can be given; what needs more is tried beside this and in `tests/machines`."""
 MS = 1_000
 

@@ -7,8 +7,9 @@ import re
 from bench.chaos.faults import KINDS
 from bench.chaos.targets.fault import OUTAGE, SAFE
 
-NEEDS = {"replicas", "own", "ray-nodes", "machines", "proxy", "injection", "tmpfs"}
+NEEDS = {"replicas", "own", "ray-nodes", "machines", "proxy", "injection", "tmpfs", "upstream"}
 TARGETS = ("leader", "follower", "replica", "majority", "all", "broker", "controller")
+OF_KAFKA = ("kafka-broker", "kafka-controller", "kafka")
 
 
 def test_every_kind_says_what_it_does_and_needs() -> None:
@@ -21,7 +22,9 @@ def test_every_kind_says_what_it_does_and_needs() -> None:
 
 
 def test_every_signal_goes_to_every_target() -> None:
-    assert {f"{deed}-{target}" for deed in ("kill", "term", "freeze") for target in TARGETS} <= set(KINDS)
+    assert {
+        f"{deed}-{target}" for deed in ("kill", "term", "freeze") for target in (*TARGETS, *OF_KAFKA)
+    } <= set(KINDS)
 
 
 def test_what_takes_a_majority_away_is_no_safe_fault() -> None:
