@@ -67,6 +67,16 @@ def test_kafka_has_no_faults_that_need_replicas() -> None:
     assert {"kill-follower", "kill-broker", "kill-node", "kill-tier"} <= kinds.keys()
 
 
+def test_brokers_are_hit_only_where_a_tier_stands_in_front_of_its_own() -> None:
+    faults = scenarios.load("attached", KINDS).faults
+    assert faults is not None
+    wanted = {kind for kind, times in faults.items() if times}
+    assert wanted <= available(OF_A_TIER | {"upstream"}).keys()
+    assert {"kill-kafka-broker", "kafka-rolling-restart", "kill-leader", "kill-node"} <= wanted
+    for has in (OF_A_TIER, OF_KAFKA):
+        assert not any("kafka" in kind for kind in available(has))
+
+
 def test_both_targets_get_the_groups_settings_of_the_scenario() -> None:
     flags = ("--set", "group.consumer.heartbeat.interval.ms=1000", "--partitions", "2", "--set", "raft.x=1")
     assert settings_of(flags) == {"group.consumer.heartbeat.interval.ms": "1000"}
@@ -75,7 +85,8 @@ def test_both_targets_get_the_groups_settings_of_the_scenario() -> None:
 def test_without_java_one_line_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(kafka_nodes.shutil, "which", lambda name: None)
     monkeypatch.chdir(tmp_path)
-    assert "Kafka cannot be started here: java not found" in refused("--target", "kafka")
+    for asked in (("--target", "kafka"), ("--scenario", "attached")):
+        assert "Kafka cannot be started here: java not found" in refused(*asked)
     assert list(tmp_path.iterdir()) == []
     told = refused("--target", "kafka", "--data-dir", str(tmp_path))
     assert "leave --data-dir out" in told
