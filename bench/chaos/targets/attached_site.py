@@ -24,7 +24,7 @@ from bench.chaos.targets.target import (
     Target,
 )
 from cluster import tier_file
-from cluster.attaching.taking_over import TakeOver, TakeOverState
+from cluster.taking_over import TakeOver, TakeOverState
 from cluster.tier_file import TierError
 
 
