@@ -74,6 +74,7 @@ EFFECTS: dict[str, Callable[[Scene], None]] = {
     **{name: ended_brokers for name in HERE if name.startswith("term-")},
     **{name: frozen_brokers for name in HERE if name.startswith("freeze-")},
     "kafka-rolling-restart": others_run,
+    **{name: nothing_is_felt for name in HERE if name.startswith("detach")},
     "kafka-reassigned": nothing_is_felt,
     "kafka-elected": nothing_is_felt,
 }

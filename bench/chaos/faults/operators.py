@@ -3,6 +3,7 @@ offsets partitions are moved by hand."""
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +14,17 @@ from bench.chaos.faults.upkeep import Work
 from bench.chaos.targets.attached_site import AttachedSite, attached
 from bench.chaos.targets.fault import SAFE, FaultKind, Injury
 from bench.chaos.targets.kafka_site import OFFSETS_TOPIC
-from bench.chaos.targets.target import NothingToHit, Target
+from bench.chaos.targets.target import (
+    CONTROLLER,
+    KAFKA_BROKER,
+    KAFKA_CONTROLLER,
+    LEADER,
+    NODE,
+    NothingToHit,
+    Target,
+    process,
+    send,
+)
 
 NEEDS: Final = frozenset({"upstream"})
 ANSWER_MS: Final = 10_000
@@ -42,6 +53,32 @@ class RestartBrokers:
                 kafka.restart_politely(number)
 
         return Injury(f"brokers {', '.join(map(str, numbers))}", Work(work, "restarting brokers").end)
+
+
+@dataclass(slots=True, kw_only=True)
+class Detach:
+    """Have the groups given back to the brokers, and taken over again."""
+
+    name: str
+    about: str
+    undo: Callable[[AttachedSite], None]
+    hits: tuple[str, ...] = ()
+    """Of whom one is killed while the first partition leaves; with () nobody is."""
+    reach: str = SAFE
+    needs: frozenset[str] = NEEDS
+
+    def begin(self, target: Target, chance: Random, for_s: float) -> Injury:
+        site = attached(target)
+        hit = site.find(chance.choice(self.hits), chance) if self.hits else ()
+        site.detach()
+        for each in hit:
+            send(process(each.pid), signal.SIGKILL)
+
+        def undo() -> None:
+            site.bring_back(hit)
+            self.undo(site)
+
+        return Injury(", ".join(each.label for each in hit) or "all groups", undo, killed=len(hit))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,6 +126,22 @@ def _check(rows: list[dict[str, Any]]) -> None:
 
 KINDS: tuple[FaultKind, ...] = (
     RestartBrokers(),
+    Detach(
+        name="detach",
+        about="All groups are given back to the brokers (`groupd detach`), and taken over again.",
+        undo=AttachedSite.attach_again,
+    ),
+    Detach(
+        name="detach-resumed",
+        about="Groups are being given back to the brokers when the tier is told to take them over again.",
+        undo=AttachedSite.resume,
+    ),
+    Detach(
+        name="detach-killed",
+        about="A process of either side is killed while groups are given back; they are taken over again.",
+        undo=AttachedSite.attach_again,
+        hits=(LEADER, CONTROLLER, NODE, KAFKA_BROKER, KAFKA_CONTROLLER),
+    ),
     ByHand(
         name="kafka-reassigned",
         about="An offsets partition is reassigned to the brokers by hand.",

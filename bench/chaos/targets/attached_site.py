@@ -22,10 +22,14 @@ from bench.chaos.targets.target import (
     NothingToHit,
     Server,
     Target,
+    until,
 )
 from cluster import tier_file
 from cluster.taking_over import TakeOver, TakeOverState
 from cluster.tier_file import TierError
+
+LEAVE_TIMEOUT_S: Final = 60.0
+DETACHED_TIMEOUT_S: Final = 120.0
 
 
 class AttachedSite(Site):
@@ -48,6 +52,28 @@ class AttachedSite(Site):
         """Have the tier take over all groups, as an operator does. Returns when it has begun."""
         self._operate("attach", "--despite-warnings", "--no-wait")
         self.kafka.guests = len(self.nodes)
+
+    def detach(self) -> None:
+        """Have the tier give all groups back, as an operator does. Returns when the first partition leaves.
+        Raises TimeoutError."""
+        self._operate("detach", "--no-wait")
+        self.kafka.guests = 0
+        until(
+            lambda: self._state().served < self.spec.offsets_partitions, "a partition leaves", LEAVE_TIMEOUT_S
+        )
+
+    def attach_again(self) -> None:
+        """Wait until everything is given back, and have the tier take it over. Raises TimeoutError."""
+        until(lambda: self._state().goal == DETACHED, "all groups are given back", DETACHED_TIMEOUT_S)
+        self.attach()
+
+    def resume(self) -> None:
+        """Have the tier take back what leaves; all of it, if that has left already."""
+        if self._state().goal == DETACHED:
+            self.attach()
+        else:
+            self._operate("attach", "resume", "--no-wait")
+            self.kafka.guests = len(self.nodes)
 
     # Looking.
 
