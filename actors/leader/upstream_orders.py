@@ -115,6 +115,8 @@ class UpstreamOrders:
             return
         if work is not None:
             work.cancel()
+        if order.order == orders.FOLLOW:
+            self._follower = None
         self._work = loop.create_task(self._do(order, work))
 
     async def _do(self, order: Order, before: asyncio.Task[None] | None) -> None:
