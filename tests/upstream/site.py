@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from actors.network.wire import Closed, Wire
 from actors.upstream.controller import may_cordon
@@ -235,3 +236,26 @@ def _is_unfenced(image: Image, broker_id: int) -> bool:
 
 def log_dir(broker_id: int) -> bytes:
     return log_dir_id(CLUSTER_ID, broker_id)
+
+
+async def heartbeat(site: Site, node: int, *, cordoned: bool) -> None:
+    """Send a node's heartbeat, which says whether it is cordoned."""
+    answer = await site.controller_call(
+        "broker_heartbeat",
+        2,
+        broker_id=node,
+        broker_epoch=site.log.image().brokers[node].broker_epoch,
+        current_metadata_offset=site.log.metadata_offset,
+        want_fence=False,
+        want_shut_down=False,
+        cordoned_log_dirs=[UUID(bytes=log_dir(node))] if cordoned else [],
+    )
+    assert answer["error_code"].value == 0, answer
+
+
+async def reassign(site: Site, topic: str, index: int, replicas: list[int]) -> None:
+    """Reassign a partition as Kafka's tool does, through a broker."""
+    rows = [{"name": topic, "partitions": [{"partition_index": index, "replicas": replicas}]}]
+    answer = await site.broker.call("alter_partition_reassignments", 0, timeout=5_000, topics=rows)
+    assert answer["error_code"].value == 0, answer
+    assert answer["responses"][0]["partitions"][0]["error_code"].value == 0, answer

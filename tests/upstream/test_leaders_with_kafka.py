@@ -10,7 +10,6 @@ import statistics
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from uuid import UUID
 
 import pytest
 
@@ -20,7 +19,7 @@ from actors.upstream.reconciling import Reconciling
 from actors.upstream.requests import PREFERRED
 from bench.peers.kafka_nodes import KafkaNodes
 from tests.upstream.metadata_log import Image
-from tests.upstream.site import TOPIC, Site, log_dir
+from tests.upstream.site import TOPIC, Site, heartbeat, reassign
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
@@ -67,20 +66,6 @@ async def set_up(site: Site) -> None:
     for node in TIER:
         await heartbeat(site, node, cordoned=True)
     site.leaders = {index: RaftLeader(1001, 1, TIER) for index in range(PARTITIONS)}
-
-
-async def heartbeat(site: Site, node: int, *, cordoned: bool) -> None:
-    answer = await site.controller_call(
-        "broker_heartbeat",
-        2,
-        broker_id=node,
-        broker_epoch=site.log.image().brokers[node].broker_epoch,
-        current_metadata_offset=site.log.metadata_offset,
-        want_fence=False,
-        want_shut_down=False,
-        cordoned_log_dirs=[UUID(bytes=log_dir(node))] if cordoned else [],
-    )
-    assert answer["error_code"].value == 0, answer
 
 
 async def swap_time_ms(site: Site, leading: Reconciling[LeaderFacts], number: int) -> tuple[float, float]:
@@ -176,11 +161,3 @@ def test_strays_leave_the_tier(kafka: KafkaNodes, tmp_path: Path) -> None:
                 assert [(state.replicas, state.leader) for state in states] == [((1,), 1)] * 8
 
     asyncio.run(story())
-
-
-async def reassign(site: Site, topic: str, index: int, replicas: list[int]) -> None:
-    """Reassign a partition as Kafka's tool does, through a broker."""
-    rows = [{"name": topic, "partitions": [{"partition_index": index, "replicas": replicas}]}]
-    answer = await site.broker.call("alter_partition_reassignments", 0, timeout=5_000, topics=rows)
-    assert answer["error_code"].value == 0, answer
-    assert answer["responses"][0]["partitions"][0]["error_code"].value == 0, answer
