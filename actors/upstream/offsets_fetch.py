@@ -24,7 +24,7 @@ from actors.upstream.offsets_round import Fetched
 from actors.upstream.orders import Source
 
 FETCH_VERSIONS: Final = (18, 17, 16, 15)
-"""From 15 on a replica is named with its epoch (KIP-903, Kafka 3.5)."""
+"""Which versions are spoken: in older ones than these a replica has no epoch (KIP-903, Kafka 3.5)."""
 LIST_OFFSETS_VERSIONS: Final = (7, 6, 5, 4)
 EARLIEST: Final = -2
 _LOST: Final = (OSError, TimeoutError, Closed, Elsewhere, *UNREADABLE)
