@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack
+from kio.schema.errors import ErrorCode
 
 from actors import runtime
 from actors.coordinator.ground.state import Home
@@ -51,6 +52,8 @@ from actors.replica.state_source import StateSource
 
 if TYPE_CHECKING:
     from actors.leader.upstream_orders import UpstreamOrders
+    from actors.leader.upstream_transactions import UpstreamTransactions
+    from actors.protocol.transaction_messages import TransactionPartitions
 
 log = logging.getLogger("groupd.partition")
 
@@ -129,10 +132,12 @@ class OffsetsPartition(StateSource):
             ask_broker=own.ask_broker,
             image=lambda: known.image,
             epoch=self._marker_epoch,
+            verify=None if spec.upstream is None else self._verify_upstream,
         )
         self._splits = Splits(partition, host, known, own, self._marker_epoch)
         self._plug_ins = PlugInAssignments(spec.groups, own.ask_shard)
         self._orders: UpstreamOrders | None = None
+        self._verifier: UpstreamTransactions | None = None
         self._lag = LagSamples.of(spec.history, host, own.ask_broker, self._history.record)
         takers = (self._transactions, self._plug_ins, self._splits)
         self._takers = {kind: taker.on_event for taker in takers for kind in taker.takes}
@@ -157,6 +162,8 @@ class OffsetsPartition(StateSource):
         self._plug_ins.close()
         if self._orders is not None:
             self._orders.close()
+        if self._verifier is not None:
+            await self._verifier.close()
         self._lag.close()
         self._packing.close()
         await self._leadership.resign()
@@ -252,6 +259,14 @@ class OffsetsPartition(StateSource):
                 self._partition, self._host, self._own, lambda: self._leadership.serving_term
             )
         return self._orders.take(packed)
+
+    async def _verify_upstream(self, transaction: TransactionPartitions) -> ErrorCode:
+        """Have a transaction's coordinator upstream verify or add this partition."""
+        if self._verifier is None:
+            from actors.leader.upstream_transactions import UpstreamTransactions
+
+            self._verifier = UpstreamTransactions.of(self._own, self._host)
+        return await self._verifier.verify(transaction)
 
     def _marker_epoch(self) -> int | None:
         """Return the epoch in which this replica has markers written while it leads: its term, above the

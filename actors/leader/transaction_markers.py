@@ -69,11 +69,13 @@ committed."""
 AskBroker = Callable[[int, int, Any], Awaitable[Any]]
 """A function that asks the node's broker: (api key, api version, kio's request) -> kio's response, None if
 there was none."""
+Verify = Callable[[TransactionPartitions], Awaitable[ErrorCode]]
+"""A function that has a transaction's coordinator verify or add one partition."""
 
 
 class Transactions:
     """The transactions that the leader of offsets partition `partition` has under way. `image` and `epoch`
-    are looked up when needed."""
+    are looked up when needed. The coordinators are those of the tier, unless `verify` asks others."""
 
     takes = (TransactionEnding, TransactionUnverified)
     """The classes of the events that are given to `on_event`."""
@@ -86,8 +88,10 @@ class Transactions:
         ask_broker: AskBroker,
         image: Callable[[], MetadataImage],
         epoch: Callable[[], int | None],
+        verify: Verify | None = None,
     ) -> None:
         self._partition = partition
+        self._ask_to_verify = verify or self._by_broker
         self._ask_shard = ask_shard
         self._ask_broker = ask_broker
         self._image = image
@@ -178,9 +182,13 @@ class Transactions:
             ((OFFSETS_TOPIC, (self._partition,)),),
             event.verify_only,
         )
+        error = await self._ask_to_verify(transaction)
+        await self._ask_shard(TXN_VERIFIED, TxnVerifiedRequest(event.token, error))
+
+    async def _by_broker(self, transaction: TransactionPartitions) -> ErrorCode:
+        """Have the node's broker ask the coordinator, which is a leader of the tier."""
         entity = add_partitions_entity(ADD_VERSION, AddPartitionsToTxnRequest((transaction,)))
         answer = await self._ask_broker(ADD_PARTITIONS_TO_TXN, ADD_VERSION, entity)
         results = () if answer is None else added_partitions(answer).results
         errors = error_of_each(result.topics for result in results)
-        error = errors.get((OFFSETS_TOPIC, self._partition), ErrorCode.network_exception)
-        await self._ask_shard(TXN_VERIFIED, TxnVerifiedRequest(event.token, error))
+        return errors.get((OFFSETS_TOPIC, self._partition), ErrorCode.network_exception)

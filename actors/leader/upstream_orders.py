@@ -67,7 +67,7 @@ class UpstreamOrders:
         self._host = host
         self._own = own
         self._serving_term = term
-        self._connect = connect or connector(f"groupd-partition-{partition}-node-{host.node_id}")
+        self._connect = connect or connector(f"groupd-{host.group}-node-{host.node_id}")
         self._works: Mapping[str, Work] = {
             orders.FOLLOW: self._follow,
             orders.SERVE: self._serve,

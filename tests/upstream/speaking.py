@@ -7,7 +7,7 @@ import contextlib
 import struct
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from kio.schema.errors import ErrorCode
 
@@ -19,7 +19,7 @@ from tests.polling import reached
 class Speaker:
     """The server: `_<api>` answers a request of that API."""
 
-    apis: ClassVar[Mapping[int, tuple[str, int, int]]]
+    apis: Mapping[int, tuple[str, int, int]]
     """API key -> the API, and the versions that are offered."""
 
     def __init__(self) -> None:
