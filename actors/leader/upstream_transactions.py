@@ -49,6 +49,7 @@ WAITING_MAX: Final = 5_000
 """How many commits may wait for one coordinator. Others are told to come again."""
 TOGETHER_MAX: Final = 200
 """How many transactions one request names."""
+_Asked = tuple[TransactionPartitions, asyncio.Future[ErrorCode]]
 _LOST: Final = (OSError, TimeoutError, Closed, Elsewhere, *UNREADABLE)
 _ASKED_ANEW: Final = frozenset({ErrorCode.not_coordinator, ErrorCode.network_exception})
 """The errors after which another broker may be the coordinator."""
@@ -125,7 +126,7 @@ class _Line:
         self._connect = connect
         self._address = address
         self._open: tuple[Wire, Versions] | None = None
-        self._waiting: deque[tuple[TransactionPartitions, asyncio.Future[ErrorCode]]] = deque()
+        self._waiting: deque[_Asked] = deque()
         self._work: asyncio.Task[None] | None = None
 
     @property
@@ -162,9 +163,10 @@ class _Line:
                 if not answer.done():
                     answer.set_result(errors.get(transaction.transactional_id, ErrorCode.network_exception))
 
-    def _next(self) -> list[tuple[TransactionPartitions, asyncio.Future[ErrorCode]]]:
+    def _next(self) -> list[_Asked]:
         """Return what is asked next. A transactional id is in a request once: answers go by it."""
-        asked, left = {}, deque[tuple[TransactionPartitions, asyncio.Future[ErrorCode]]]()
+        asked: dict[str, _Asked] = {}
+        left: deque[_Asked] = deque()
         for each in self._waiting:
             if each[0].transactional_id in asked or len(asked) >= TOGETHER_MAX:
                 left.append(each)
