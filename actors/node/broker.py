@@ -478,10 +478,12 @@ class Broker(Actor):
             log.exception("a relayed request of %s failed", identity.peer)
             answer(None)
 
-    async def _serve_tier(self, frame: bytes) -> bytes:
-        """Answer what a leader of this node needs of other nodes: where logs end, or a step of a
-        transaction."""
+    async def _serve_tier(self, frame: bytes) -> bytes | None:
+        """Answer what a leader of this node needs of other nodes: where logs end, a step of a transaction, or
+        who coordinates one upstream."""
         header, body_offset = parse_header(frame)
+        if self._upstream is not None and header.api_key == FIND_COORDINATOR:
+            return await self._upstream.find_coordinator(frame)
         entity = codec.decode_entity(header, frame, body_offset)
         if header.api_key == LIST_OFFSETS:
             answer = await self._log_ends.answer(self._apis.image, header, entity)

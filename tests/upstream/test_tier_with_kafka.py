@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_INVALID,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from typer.testing import CliRunner
 
@@ -29,6 +36,7 @@ from tests.polling import until
 from tests.tier.consumers import Reader, produce
 from tests.upstream.conftest import started
 from tests.upstream.kafka import set_configs, wired
+from tests.upstream.offsets_log.cast import until as poll
 
 pytestmark = [pytest.mark.kafka, pytest.mark.clients, pytest.mark.timeout(600)]
 
@@ -146,6 +154,90 @@ def test_groups_are_coordinated_by_the_node_and_read_from_the_broker(one: InFron
     reader.stop()
     (group,) = one.admin.describe_consumer_groups([f"group-{protocol}"]).values()
     assert group.result(ANSWER_S).coordinator.id == 1001
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_offsets_in_transactions_are_those_of_transactions_that_commit(one: InFront, commits: bool) -> None:
+    """A client of librdkafka's tells the coordinator of its transaction first: the node has it verified."""
+    topic, admin = f"transacted-{commits}".lower(), one.admin
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(ANSWER_S)
+    bootstrap = {"bootstrap.servers": one.tier.bootstrap}
+    consumer = Consumer(bootstrap | {"group.id": topic, "isolation.level": "read_committed"})
+    producer = Producer(bootstrap | {"transactional.id": topic})
+    producer.init_transactions(ANSWER_S)
+    producer.begin_transaction()
+    at = TopicPartition(topic, 0, 17)
+    producer.send_offsets_to_transaction([at], consumer.consumer_group_metadata(), ANSWER_S)
+    (producer.commit_transaction if commits else producer.abort_transaction)(ANSWER_S)
+    expected = 17 if commits else OFFSET_INVALID
+    until(lambda: _committed(consumer, topic) == expected, "the marker has come")
+    consumer.close()
+
+
+def _committed(consumer: Consumer, topic: str) -> int:
+    (found,) = consumer.committed([TopicPartition(topic, 0)], ANSWER_S)
+    return int(found.offset)
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_node_adds_its_partition_to_a_transaction_itself(one: InFront, commits: bool) -> None:
+    """Transactions of the second generation (KIP-890): the client tells nobody but the group's
+    coordinator."""
+    topic, admin = f"added-{commits}".lower(), one.admin
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(ANSWER_S)
+
+    async def story() -> None:
+        async with wired(HOST, one.kafka.address(1)[1]) as broker, wired(HOST, one.tier.port) as node:
+            made = await poll(
+                lambda: broker.call(
+                    "init_producer_id",
+                    5,
+                    transactional_id=topic,
+                    transaction_timeout=60_000,
+                    producer_id=-1,
+                    producer_epoch=-1,
+                ),
+                lambda answer: not answer["error_code"],
+            )
+            who = {"transactional_id": topic}
+            who |= {name: made[name] for name in ("producer_id", "producer_epoch")}
+            offset = {"partition_index": 0, "committed_offset": 17}
+            offset |= {"committed_leader_epoch": -1, "committed_metadata": ""}
+            await poll(
+                lambda: node.call(
+                    "txn_offset_commit",
+                    5,
+                    group_id=topic,
+                    **who,
+                    generation_id=-1,
+                    member_id="",
+                    group_instance_id=None,
+                    topics=[{"name": topic, "partitions": [offset]}],
+                ),
+                lambda answer: not answer["topics"][0]["partitions"][0]["error_code"],
+            )
+            ended = await broker.call("end_txn", 5, **who, committed=commits)
+            assert not ended["error_code"], ended
+            group = {"group_id": topic, "member_id": None, "member_epoch": -1, "topics": None}
+            told = await poll(
+                lambda: node.call("offset_fetch", 9, groups=[group], require_stable=True),
+                lambda answer: not answer["groups"][0]["error_code"] and _is_stable(answer),
+            )
+            offsets = [
+                row["committed_offset"]
+                for each in told["groups"][0]["topics"]
+                for row in each["partitions"]
+                if row["committed_offset"] >= 0
+            ]
+            assert offsets == ([17] if commits else [])
+
+    asyncio.run(story())
+
+
+def _is_stable(answer: dict[str, Any]) -> bool:
+    return not any(
+        row["error_code"] for topic in answer["groups"][0]["topics"] for row in topic["partitions"]
+    )
 
 
 def test_a_groups_configs_reach_its_coordinator(one: InFront) -> None:
