@@ -132,8 +132,9 @@ class OffsetsPartition(StateSource):
             ask_broker=own.ask_broker,
             image=lambda: known.image,
             epoch=self._marker_epoch,
-            verify=None if spec.upstream is None else self._verify_upstream,
         )
+        if spec.upstream is not None:
+            self._transactions.verify_with(self._verify_upstream)
         self._splits = Splits(partition, host, known, own, self._marker_epoch)
         self._plug_ins = PlugInAssignments(spec.groups, own.ask_shard)
         self._orders: UpstreamOrders | None = None

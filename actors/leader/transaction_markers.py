@@ -75,7 +75,7 @@ Verify = Callable[[TransactionPartitions], Awaitable[ErrorCode]]
 
 class Transactions:
     """The transactions that the leader of offsets partition `partition` has under way. `image` and `epoch`
-    are looked up when needed. The coordinators are those of the tier, unless `verify` asks others."""
+    are looked up when needed."""
 
     takes = (TransactionEnding, TransactionUnverified)
     """The classes of the events that are given to `on_event`."""
@@ -88,10 +88,9 @@ class Transactions:
         ask_broker: AskBroker,
         image: Callable[[], MetadataImage],
         epoch: Callable[[], int | None],
-        verify: Verify | None = None,
     ) -> None:
         self._partition = partition
-        self._ask_to_verify = verify or self._by_broker
+        self._ask_to_verify: Verify = self._by_broker
         self._ask_shard = ask_shard
         self._ask_broker = ask_broker
         self._image = image
@@ -102,6 +101,10 @@ class Transactions:
         """Transactional id that is worked on -> whether its ending was asked for once more meanwhile."""
         self._turns = asyncio.Semaphore(AT_ONCE_MAX)
         self.tasks = Tasks("work on a transaction")
+
+    def verify_with(self, verify: Verify) -> None:
+        """Have commits verified by other transaction coordinators than those of the tier."""
+        self._ask_to_verify = verify
 
     def on_event(self, event: TransactionEnding | TransactionUnverified) -> None:
         """Take an event of a transaction."""
