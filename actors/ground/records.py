@@ -433,6 +433,8 @@ class TakenLogValue(NamedTuple):
     """The epoch of the leader that wrote the last batch that was taken, as Fetch names it; -1: none was."""
     phase: int
     """What becomes of the log: FOLLOWED 0, SERVED 1, DROPPED 2, SEALED 3."""
+    owed_offset: int = 0
+    """The offset before which nobody is served: up to it Kafka counts on a copy that was begun anew."""
 
 
 FOLLOWED, SERVED, DROPPED, SEALED = range(4)

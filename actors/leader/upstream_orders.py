@@ -155,13 +155,8 @@ class UpstreamOrders:
     async def _serve(self, order: Order) -> None:
         """Serve what was taken. Nothing of it is under way any more: a round that was given up has been
         decided, or never will be, and the brokers count on none of its records."""
-        taken, follower = self._taken(), self._follower
+        taken = self._taken()
         next_offset = 0 if taken is None else taken.next_offset
-        if follower is not None and follower.high_watermark > next_offset:
-            # After a divergence everything is fetched anew: Kafka took this replica for one in sync before.
-            text = f"Kafka's log goes on to {follower.high_watermark}"
-            self._problem = f"{text}, and it is taken up to {next_offset}: not all of it is here"
-            return
         self._note(await self._own.ask_shard(SERVE, ServeRequest(order.topic_id, next_offset)))
 
     async def _drop(self, order: Order) -> None:

@@ -95,8 +95,9 @@ class LeaderLinks:
         if error_code or not rows:
             return Fetched(ErrorCode(error_code or ErrorCode.unknown_server_error))
         (row,) = rows
-        does_diverge = row["diverging_epoch"]["end_offset"] >= 0
-        return Fetched(ErrorCode.none, bytes(row["records"] or b""), row["high_watermark"], does_diverge)
+        end = row["diverging_epoch"]["end_offset"]
+        diverges_at = None if end < 0 else end
+        return Fetched(ErrorCode.none, bytes(row["records"] or b""), row["high_watermark"], diverges_at)
 
     async def start_of_log(self, source: Source, broker_id: int) -> int | str:
         """Return the offset at which the leader's log begins, or in words why it does not tell."""

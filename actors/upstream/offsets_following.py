@@ -69,8 +69,6 @@ class OffsetsFollower:
         self._news = asyncio.Event()
         self.at_end = False
         """Whether everything is taken that the leader's in-sync replicas have."""
-        self.high_watermark = 0
-        """The high watermark that the leader told last."""
         self.records = 0
         """How many records were taken."""
         self.problem: str | None = None
@@ -112,7 +110,7 @@ class OffsetsFollower:
             return False
         taken = self._taken()
         if taken is not None and taken.phase == DROPPED:
-            await self._drop("its removal did not end")
+            await self._drop("its removal did not end", 0)
         await self._settle(order.topic_id)
         taken = self._taken()
         is_other = taken is not None and taken.topic_id != order.topic_id
@@ -155,11 +153,11 @@ class OffsetsFollower:
                 next_offset = place.next_offset
                 if records:
                     next_offset = await take_fetched(records, place.topic_id, next_offset, self._ask)
-                self.high_watermark = high_watermark
                 self.at_end = next_offset >= high_watermark
                 return True
-            case Anew():
-                await self._drop("the leader's log has never had it")
+            case Anew(shared_offset):
+                owed_offset = min(shared_offset, place.next_offset)
+                await self._drop("the leader's log has never had all of it", owed_offset)
             case LookForEnds():
                 await self._begin_inside(order, place)
             case Wait():
@@ -182,8 +180,9 @@ class OffsetsFollower:
         else:
             await self._drop(f"the leader's log begins at {start} and has no offset {place.next_offset}")
 
-    async def _drop(self, why: str) -> None:
-        """Remove what was taken. Raises TakingRefused."""
+    async def _drop(self, why: str, owed_offset: int | None = None) -> None:
+        """Remove what was taken; if Kafka may count on it, nobody is served before `owed_offset` is reached
+        again. Raises TakingRefused."""
         taken = self._taken()
         log.warning(
             "what was taken of Kafka's log of offsets partition %d, up to offset %d, is removed: %s",
@@ -192,7 +191,7 @@ class OffsetsFollower:
             why,
         )
         self.at_end = False
-        answer = await self._ask_shard(DROP_TAKEN, DropTakenRequest())
+        answer = await self._ask_shard(DROP_TAKEN, DropTakenRequest(owed_offset))
         if answer.error_code:
             raise TakingRefused(answer.message or answer.error_code.name)
 

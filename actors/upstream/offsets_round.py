@@ -28,14 +28,15 @@ class Fetched(NamedTuple):
     error_code: ErrorCode = _FINE
     records: bytes = b""
     high_watermark: int = -1
-    does_diverge: bool = False
-    """Whether the leader's log has never had what stands before the offset."""
+    diverges_at: int | None = None
+    """The offset up to which the leader's log may be the same, if it has never had all that stands before the
+    offset of the fetch."""
     lost: str | None = None
     """Why there is no answer, in words."""
 
     @property
     def is_fine(self) -> bool:
-        return self.lost is None and not self.error_code and not self.does_diverge
+        return self.lost is None and not self.error_code and self.diverges_at is None
 
     @property
     def words(self) -> str | None:
@@ -57,6 +58,10 @@ class Take(NamedTuple):
 class Anew(NamedTuple):
     """What was taken is no part of the leader's log: drop it, and begin anew."""
 
+    shared_offset: int = 0
+    """The offset up to which the leader's log may be the same. If the leader takes the replica for one in
+    sync, it counts on what stands before."""
+
 
 class LookForEnds(NamedTuple):
     """The offset lies outside of the leader's log: ask where that begins and ends."""
@@ -75,8 +80,9 @@ def outcome_of(answers: Mapping[int, Fetched]) -> tuple[Outcome, str | None]:
     on."""
     said = [f"broker {each}: {words}" for each, answer in answers.items() if (words := answer.words)]
     problem = "; ".join(said) or None
-    if any(answer.does_diverge for answer in answers.values()):
-        return Anew(), problem
+    shared = [answer.diverges_at for answer in answers.values() if answer.diverges_at is not None]
+    if shared:
+        return Anew(max(shared)), problem
     fine = [answer for answer in answers.values() if answer.is_fine]
     if fine:
         most = max(fine, key=lambda answer: len(answer.records))

@@ -23,7 +23,7 @@ def test_a_replica_that_is_refused_keeps_nobody_from_going_on() -> None:
 
 
 def test_another_history_counts_more_than_what_came() -> None:
-    assert outcome_of({1: FINE, 2: Fetched(does_diverge=True)})[0] == Anew()
+    assert outcome_of({1: FINE, 2: Fetched(diverges_at=5)})[0] == Anew(5)
 
 
 def test_an_offset_outside_of_the_log_is_looked_into_if_nobody_got_anything() -> None:

@@ -63,7 +63,11 @@ class ServeRequest(NamedTuple):
 
 
 class DropTakenRequest(NamedTuple):
-    """It has no fields: everything that was taken is removed."""
+    """Everything that was taken is removed."""
+
+    owed_offset: int | None = None
+    """The offset up to which it has to be taken again before anybody is served, together with what was owed
+    before; None: Kafka counts on nothing here."""
 
 
 class SealServedRequest(NamedTuple):

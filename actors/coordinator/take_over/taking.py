@@ -35,6 +35,7 @@ from actors.coordinator.take_over.inside import (
     SERVE,
     TAKE,
     UNSEAL,
+    DropTakenRequest,
     LogPiece,
     ServeRequest,
     TakenResponse,
@@ -77,7 +78,7 @@ def take(state: ShardState, request: Request, now_ms: int) -> Result:
     if piece.first_offset > taken.next_offset:
         text = f"offsets {taken.next_offset} to {piece.first_offset - 1} of Kafka's log are missing"
         raise GroupError(ErrorCode.offset_out_of_range, text)
-    after = TakenLogValue(body.topic_id, piece.next_offset, piece.leader_epoch, FOLLOWED)
+    after = taken._replace(next_offset=piece.next_offset, leader_epoch=piece.leader_epoch)
     records = fold(state, _rest(piece, taken.next_offset))
     return _answered(request, after)._replace(records=[*records, Record(_KEY, after)])
 
@@ -124,6 +125,9 @@ def serve(state: ShardState, request: Request, now_ms: int) -> Result:
     if taken.next_offset != body.next_offset:
         text = f"Kafka's log ends at {body.next_offset}, and it is taken up to {taken.next_offset}"
         raise GroupError(ErrorCode.offset_out_of_range, text)
+    if taken.next_offset < taken.owed_offset:
+        text = f"Kafka counts on all before {taken.owed_offset}, and it is taken up to {taken.next_offset}"
+        raise GroupError(ErrorCode.offset_out_of_range, text)
     return Result(work=_served(state, request, taken._replace(phase=SERVED), now_ms))
 
 
@@ -144,16 +148,27 @@ def drop(state: ShardState, request: Request, now_ms: int) -> Result:
     if taken.phase == SERVED:
         text = "the groups of this offsets partition are served here: nothing of them is removed"
         raise GroupError(ErrorCode.invalid_request, text)
-    return Result(work=_dropped(state, request, taken))
+    owed = taken._replace(phase=DROPPED, owed_offset=_owed(taken, request.body))
+    return Result(work=_dropped(state, request, owed))
+
+
+def _owed(taken: TakenLogValue, body: DropTakenRequest) -> int:
+    if body.owed_offset is None:
+        return 0
+    is_owing = taken.phase == DROPPED or taken.next_offset < taken.owed_offset
+    return max(body.owed_offset, taken.owed_offset) if is_owing else body.owed_offset
 
 
 def _dropped(state: ShardState, request: Request, taken: TakenLogValue) -> Iterator[Result]:
-    yield Result((Record(_KEY, taken._replace(phase=DROPPED)),))
+    yield Result((Record(_KEY, taken),))
     keys = (key for key, _ in state.whole.records())
     gone = (key for key in keys if key[0] not in (TAKEN_LOG, PRODUCER_ID_BLOCK))
     for some in sliced(gone):
         yield Result([Record(key, None) for key in some])
-    yield _answered(request, NOTHING_TAKEN)._replace(records=(Record(_KEY, None),))
+    left = None
+    if taken.owed_offset > 0:
+        left = NOTHING_TAKEN._replace(topic_id=taken.topic_id, owed_offset=taken.owed_offset)
+    yield _answered(request, NOTHING_TAKEN)._replace(records=(Record(_KEY, left),))
 
 
 # The way back.

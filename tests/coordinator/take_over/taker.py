@@ -82,8 +82,8 @@ class Taker(TransactionDriver):
     def serve(self, log_end: int | None = None, topic_id: bytes = TOPIC_ID) -> TakenResponse:
         return self.inside(SERVE, ServeRequest(topic_id, self.next_offset if log_end is None else log_end))
 
-    def drop_taken(self) -> TakenResponse:
-        return self.inside(DROP_TAKEN, DropTakenRequest())
+    def drop_taken(self, owed_offset: int | None = None) -> TakenResponse:
+        return self.inside(DROP_TAKEN, DropTakenRequest(owed_offset))
 
     def seal(self) -> TakenResponse:
         return self.inside(SEAL_SERVED, SealServedRequest())
@@ -91,9 +91,9 @@ class Taker(TransactionDriver):
     def unseal(self) -> TakenResponse:
         return self.inside(UNSEAL, UnsealRequest())
 
-    def begin_to_drop(self) -> None:
+    def begin_to_drop(self, owed_offset: int | None = None) -> None:
         """Commit the first step of a removal, and none of the others."""
-        self.send(DROP_TAKEN, DropTakenRequest(), 0)
+        self.send(DROP_TAKEN, DropTakenRequest(owed_offset), 0)
         self.replica.run_timers(self.now_ms)
         self.commit()
 

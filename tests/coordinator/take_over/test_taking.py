@@ -7,10 +7,8 @@ from kio.schema.errors import ErrorCode
 
 from actors.coordinator.take_over.fold import foreign_types
 from actors.coordinator.take_over.inside import (
-    DROP_TAKEN,
     SERVE,
     TAKE,
-    DropTakenRequest,
     LogPiece,
     ServeRequest,
     TakeRequest,
@@ -161,14 +159,48 @@ def test_a_removal_that_did_not_end_has_to_end_first(taker: Taker) -> None:
     log = KafkaLog()
     log.append([commit("g", partition, 1) for partition in range(8)])
     taker.take(log.raw())
-    taker.send(DROP_TAKEN, DropTakenRequest(), 0)
-    taker.replica.run_timers(taker.now_ms)
-    taker.commit()
+    taker.begin_to_drop()
     taker.fail_over()
     assert taker.take_piece(LogPiece(8, 9, 0)).error_code == ErrorCode.invalid_request
     assert taker.serve().error_code == ErrorCode.invalid_request
     assert taker.drop_taken().error_code == 0
     assert taker.records() == {}
+
+
+def test_what_kafka_counts_on_is_taken_again_before_anybody_is_served(taker: Taker) -> None:
+    """Its replicas were in sync when the log turned out to be another one: until they have it, no broker of
+    the tier may lead, whoever leads the tier's partition."""
+    log = KafkaLog()
+    log.append([commit("g", 0, 1)])
+    log.append([commit("g", 1, 2)])
+    taker.take(log.raw())
+    taker.begin_to_drop(2)
+    taker.fail_over()
+    assert taker.drop_taken(0).error_code == 0
+    assert [key[0] for key in taker.records()] == [TAKEN_LOG]
+    assert taker.serve().error_code == ErrorCode.offset_out_of_range
+    first, second = map(packed, log.batches)
+    taker.take(first)
+    taker.fail_over()
+    answer = taker.serve()
+    assert answer.error_code == ErrorCode.offset_out_of_range
+    assert answer.message == "Kafka counts on all before 2, and it is taken up to 1"
+    assert taker.drop_taken(1).error_code == 0, "it is another log once more"
+    taker.take(first)
+    assert taker.serve().error_code == ErrorCode.offset_out_of_range
+    taker.take(second)
+    assert taker.serve().error_code == 0
+    assert taker.offsets("g") == {("t", 0): 1, ("t", 1): 2}
+
+
+def test_what_kafka_does_not_count_on_any_more_leaves_nothing(taker: Taker) -> None:
+    log = KafkaLog()
+    log.append([commit("g", 0, 1)])
+    taker.take(log.raw())
+    assert taker.drop_taken(1).error_code == 0
+    assert taker.drop_taken().error_code == 0
+    assert taker.records() == {}
+    assert taker.serve().error_code == 0
 
 
 def test_groups_that_are_served_are_neither_taken_nor_removed(taker: Taker) -> None:
