@@ -31,6 +31,7 @@ from actors.network.early import Again, Decision, EarlyConnection, Keep
 from actors.network.frames import LENGTH_BYTES
 from actors.protocol.api_keys import DESCRIBE_CONFIGS, LIST_TRANSACTIONS, METADATA
 from actors.protocol.header import Header
+from actors.upstream import identity
 from actors.upstream.connecting import connector
 from actors.upstream.controller_link import ControllerLink
 from actors.upstream.controllers import Address, Connect
@@ -224,13 +225,14 @@ class UpstreamNode:
     # The registration.
 
     async def _stay_registered(self) -> None:
-        """Be a broker as long as that is wanted, again after it was refused."""
+        """Be a broker as long as that is wanted, again after it was refused. A node that was away when its
+        tier left the cluster leaves it as well: else that would have it for a broker for ever."""
         while True:
-            await self._until_wanted()
-            link = ControllerLink(self._connect, self._spec.controllers)
             try:
+                await self._until_wanted()
+                link = ControllerLink(self._connect, self._spec.controllers)
                 self._registered = RegisteredNode(self._broker, self._directory, link, self._facts)
-                if self._is_wanted:
+                if self._is_wanted or self._is_left_behind:
                     self._refusal = None
                     await self._run(self._registered)
             except (RegistrationRefused, IdentityRefused, NodeInvalid, OSError) as error:
@@ -243,12 +245,12 @@ class UpstreamNode:
         running = asyncio.ensure_future(registered.run())
         try:
             while not running.done():
+                if not (self._is_wanted or self._is_closing):
+                    registered.leave(unregister=True)
                 changed = asyncio.ensure_future(self._goal_changed.wait())
                 await asyncio.wait((running, changed), return_when=asyncio.FIRST_COMPLETED)
                 changed.cancel()
                 self._goal_changed.clear()
-                if not (self._is_wanted or self._is_closing or running.done()):
-                    registered.leave(unregister=True)
             running.result()
         finally:
             running.cancel()
@@ -264,8 +266,16 @@ class UpstreamNode:
             return False
         return self._own.upstream_goal != DETACHED
 
+    @property
+    def _is_left_behind(self) -> bool:
+        """Return whether the cluster has this very node for a broker, though the tier has left."""
+        if self._own is None or self._is_wanted or self._is_closing or self.cluster is None:
+            return False
+        broker, kept = self.cluster.brokers.get(self.broker_id), identity.read(self._directory)
+        return broker is not None and kept is not None and broker.incarnation_id == kept.incarnation_id
+
     async def _until_wanted(self) -> None:
-        while not self._is_wanted:
+        while not (self._is_wanted or (self._registered is None and self._is_left_behind)):
             self._goal_changed.clear()
             await self._goal_changed.wait()
 

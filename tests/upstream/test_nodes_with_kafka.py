@@ -12,13 +12,17 @@ from uuid import uuid4
 
 import pytest
 
+from actors.ground.image import MetadataImage
+from actors.ground.spec import Copy, NodeSpec, TierSpec, UpstreamSpec
+from actors.ground.upstream_goal import DETACHED
 from actors.network.wire import Wire
+from actors.node.upstream import UpstreamNode
 from actors.upstream import controller_link, identity
 from actors.upstream.controller_link import ControllerLink, ControllerNotFound
 from actors.upstream.levels import FEATURES
 from actors.upstream.registered import RegistrationRefused
 from actors.upstream.states import State
-from bench.peers.kafka_nodes import HOST, KafkaNodes
+from bench.peers.kafka_nodes import CLUSTER_ID, HOST, KafkaNodes
 from cluster.ports import free_ports
 from tests.polling import DEADLINE_S, passed, reached
 from tests.upstream.conftest import SESSION_MS
@@ -147,6 +151,45 @@ def test_a_node_that_was_unregistered_by_hand_comes_back(kafka: KafkaNodes, tmp_
             await reached(lambda: node.broker_epoch > epoch and node.state is State.RUNNING, "it is back")
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("is_itself", [True, False], ids=["this node", "a node of another tier"])
+def test_a_node_that_was_away_when_its_tier_left_leaves_as_well(
+    is_itself: bool, kafka: KafkaNodes, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        async with Site(kafka, tmp_path) as site:
+            await site.start(1001)
+            await site.kill(1001)
+            if is_itself:
+                (tmp_path / "1001").rename(tmp_path / "node-1")
+            node = tier_node(site, tmp_path)
+            await node.open()
+            node.listens()
+            node.take(MetadataImage(upstream_goal=DETACHED))
+            if is_itself:
+                await site.until(lambda image: 1001 not in image.brokers, "it is no broker any more")
+            else:
+                await passed(2.0)
+                assert 1001 in site.log.image().brokers
+            await node.close()
+
+    asyncio.run(story())
+
+
+def tier_node(site: Site, directory: Path) -> UpstreamNode:
+    """The first node of a tier, which is broker 1001."""
+    tier = TierSpec(
+        tier_id="tier",
+        secret="secret",
+        data_dir=str(directory),
+        run_dir="",
+        nodes=(NodeSpec(node_id=1, host=HOST, port=1),),
+        placement=((Copy(0, 1),),),
+        controllers=(Copy(0, 1),),
+        upstream=UpstreamSpec(CLUSTER_ID, (site.nodes.address(1),), tuple(site.controllers()), 1_000),
+    )
+    return UpstreamNode(tier, tier.nodes[0], lambda image: None)
 
 
 def test_brokers_listeners_and_silence_are_told_from_controllers(

@@ -30,6 +30,8 @@ from cluster.tier_file import TierError
 
 LEAVE_TIMEOUT_S: Final = 60.0
 DETACHED_TIMEOUT_S: Final = 120.0
+NOT_REGISTERED: Final = "not registered"
+"""What a node is to the cluster that does not have it for a broker."""
 
 
 class AttachedSite(Site):
@@ -63,8 +65,14 @@ class AttachedSite(Site):
         )
 
     def attach_again(self) -> None:
-        """Wait until everything is given back, and have the tier take it over. Raises TimeoutError."""
-        until(lambda: self._state().goal == DETACHED, "all groups are given back", DETACHED_TIMEOUT_S)
+        """Wait until everything is given back and no node is a broker, and have the tier take it over. Raises
+        TimeoutError."""
+
+        def has_left() -> bool:
+            state = self._state()
+            return state.goal == DETACHED and set(state.nodes.values()) == {NOT_REGISTERED}
+
+        until(has_left, "all groups are given back", DETACHED_TIMEOUT_S)
         self.attach()
 
     def resume(self) -> None:
