@@ -7,6 +7,7 @@ it took is printed; `pytest -s` shows it.
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -30,7 +31,7 @@ from tests.upstream.offsets_log.real_log import image_of
 from tests.upstream.replicas import Replicas, replicas
 from tests.upstream.site import TOPIC, Site, heartbeat, reassign, running
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 TIER = (1001, 1002, 1003)
 OFFSETS_PARTITIONS = 4
@@ -40,6 +41,7 @@ FILLING = 60
 """How many groups have committed for each partition of the wide topic before the partition moves."""
 ORDER_S = 0.05
 ENOUGH = 20
+STOP_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -249,6 +251,34 @@ def test_a_leader_of_ours_that_dies_in_the_middle_costs_no_commit(
                 await over.lead()
                 said = told(version, began, over, committers)
             await check(over, committers)
+            return said
+
+    print(asyncio.run(story()))
+
+
+def test_a_broker_that_leads_may_stop_in_the_middle(calm: KafkaNodes, version: str, tmp_path: Path) -> None:
+    """The tier's nodes are in sync already, and may have records that the next leader has not."""
+
+    async def story() -> str:
+        async with taking_over(calm, tmp_path) as over:
+            await fill(over.site)
+            async with committing(over) as committers, running(over.keep_ordering()):
+                await reassign(over.site, TOPIC, 0, [1, 2, 3])
+                await over.site.until(lambda image: over.state(image).leader == 1, "broker 1 leads")
+                began = time.monotonic()
+                await over.join()
+                calm.process(1).send_signal(signal.SIGTERM)
+                await over.site.until(lambda image: over.state(image).leader == 2, "broker 2 leads")
+                await acknowledged(committers, ENOUGH)
+                await over.site.until(
+                    lambda image: set(TIER) <= set(over.state(image).isr), "all are in sync still"
+                )
+                await over.lead()
+                said = told(version, began, over, committers)
+            await check(over, committers)
+            await asyncio.to_thread(calm.process(1).wait, STOP_S)
+            calm.launch(1)
+            await asyncio.to_thread(calm.wait_until_it_listens, 1)
             return said
 
     print(asyncio.run(story()))
