@@ -15,6 +15,7 @@ from bench.chaos.schedule import Played
 from bench.chaos.schedule_file import Schedule
 from bench.chaos.targets import sites
 from bench.chaos.targets.attached_site import AttachedSite, attached
+from bench.peers import kafka_nodes
 from tests.chaos.load import Load
 from tests.chaos.scene import Scene, suffer
 from tests.chaos.test_run import TIMEOUT_S, chaos, ended, results
@@ -22,6 +23,13 @@ from tests.chaos.test_run import TIMEOUT_S, chaos, ended, results
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.ray, pytest.mark.timeout(3 * TIMEOUT_S)]
 
 HERE = [name for name, kind in KINDS.items() if "upstream" in kind.needs]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _java() -> None:
+    """Leave the stories out where Kafka cannot run, and say why."""
+    if reason := kafka_nodes.missing(None):
+        pytest.skip(reason)
 
 
 @pytest.fixture(scope="module")
