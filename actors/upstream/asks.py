@@ -59,6 +59,12 @@ class Asks:
         told = self._told.get(partition)
         return told is not None and told[0] == leader.term
 
+    def is_settled(self, partition: int) -> bool:
+        """Return whether what was sent last of a partition is answered: then no earlier order is on
+        its way."""
+        asked = self._asked.get(partition)
+        return asked is not None and asked.is_answered
+
     def due(
         self, orders: Mapping[int, Order], leaders: Mapping[int, RaftLeader], now_ms: int
     ) -> tuple[Ask, ...]:
@@ -83,5 +89,6 @@ class Asks:
         if asked.ask == ask:
             asked.is_out, asked.is_answered = False, answers
         known = self._told.get(ask.partition)
-        if standing is not None and answers and (known is None or known[0] <= ask.term):
+        is_last = asked.ask == ask  # what an earlier order has led to may not be true any more
+        if standing is not None and answers and is_last and (known is None or known[0] <= ask.term):
             self._told[ask.partition] = ask.term, standing

@@ -110,8 +110,11 @@ def _joined(
     if not set(state.adding_replicas).issubset(live | _outside(state, tier)):
         # It cannot end while one of them is away. A new reassignment would keep waiting for it.
         return Cancel()
-    if set(goal(state)).issubset(tier) or not target or state.leader == NO_LEADER:
+    if not target or state.leader == NO_LEADER:
         return None
+    if set(goal(state)).issubset(tier):
+        # One that had been a replica before is waited for, too, if the replicas become fewer.
+        return None if set(goal(state)).issubset(live) else ToReplicas(target)
     return ToReplicas(target)
 
 

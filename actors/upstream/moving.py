@@ -166,7 +166,7 @@ class Moving:
         before = self._asks.last(ask.partition).phase
         self._asks.told(ask, standing)
         last = self._asks.last(ask.partition)
-        self._fresh.told(ask, is_answer=standing is not None and standing.leads)
+        self._fresh.told(ask, is_answer=self._asks.is_settled(ask.partition))
         if last.phase == SERVED and ask.partition not in self._served:
             self._served.add(ask.partition)
             self._reports.append(Taken(OFFSETS_TOPIC, ask.partition, last.next_offset, last.records))
@@ -218,6 +218,7 @@ class Moving:
             and all(
                 index in seen.leaders
                 and self._asks.is_known(index, seen.leaders[index])
+                and self._asks.is_settled(index)
                 and self._asks.last(index).phase == NOTHING
                 for index in range(seen.partition_count)
             )
