@@ -36,9 +36,10 @@ PURE = (
         f"actors/upstream/{name}.py"
         for name in (
             *("applying", "asks", "cluster_records", "control_records", "controller", "duels", "efforts"),
-            *("image", "joining", "leadership", "levels", "moves", "moving", "node", "node_care"),
-            *("offsets_round", "orders", "partitions", "registration", "reports", "requests", "sent"),
-            *("states", "tier_image", "together", "topic_records", "user_records"),
+            *("fresh", "given", "image", "joining", "leadership", "leaving", "moving"),
+            *("levels", "moves", "node", "node_care", "offsets_round", "orders", "partitions"),
+            *("registration", "reports", "requests", "sent", "states", "tier_image", "together"),
+            *("topic_records", "user_records"),
         )
     ),
     "storage/history/calls.py",

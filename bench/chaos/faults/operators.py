@@ -63,7 +63,7 @@ class Detach:
     about: str
     undo: Callable[[AttachedSite], None]
     hits: tuple[str, ...] = ()
-    """Of whom one is killed while the first partition leaves; with () nobody is."""
+    """One of these is killed while the first partition leaves; with () nobody is."""
     reach: str = SAFE
     needs: frozenset[str] = NEEDS
 

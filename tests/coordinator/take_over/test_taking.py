@@ -168,7 +168,7 @@ def test_a_removal_that_did_not_end_has_to_end_first(taker: Taker) -> None:
 
 
 def test_what_kafka_counts_on_is_taken_again_before_anybody_is_served(taker: Taker) -> None:
-    """Its replicas were in sync when the log turned out to be another one: until they have it, no broker of
+    """The replicas were in sync when the log turned out to be another one: until they have it, no broker of
     the tier may lead, whoever leads the tier's partition."""
     log = KafkaLog()
     log.append([commit("g", 0, 1)])

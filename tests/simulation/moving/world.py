@@ -75,7 +75,7 @@ class World:
         self.gave_back = 0
         self.left = 0
         self.joining_ms = [0] * COUNT
-        """Since when each partition joins though the present controller knows that it is not to."""
+        """The time since which each partition joins though the present controller knows that it is not to."""
         self._due: list[tuple[int, int, Callable[[], None]]] = []
         self._number = count()
         self._seen: Image | None = None
