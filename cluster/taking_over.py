@@ -53,7 +53,7 @@ class TakeOverState(NamedTuple):
 
     upstream: Upstream
     goal: int
-    """Of `actors.ground.upstream_goal`."""
+    """The goal, one of `actors.ground.upstream_goal`."""
     problem: str | None
     rows: tuple[Row, ...]
     nodes: dict[int, str]

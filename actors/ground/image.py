@@ -7,12 +7,11 @@ change, so a receiver keeps the newest and drops the rest.
 from collections.abc import Mapping
 from copy import copy
 from types import MappingProxyType
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from actors.ground.acl import Acl
 from actors.ground.features import Features
 from actors.ground.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, internal_topic_id
-from actors.ground.upstream_goal import DETACHED
 
 TopicId = bytes
 """A topic's UUID: 16 bytes, as they stand on the wire."""
@@ -37,6 +36,11 @@ INTERNAL_TOPIC_CONFIGS = {
 }
 """Internal topic -> the configs that Kafka gives to it on one broker: clients are shown one replica of each
 partition, and tools would say of a partition with fewer than are required that it is in danger."""
+
+
+DETACHED: Final = 0
+"""The goal of a tier whose nodes are no brokers of a cluster upstream; `actors.ground.upstream_goal` has the
+others."""
 
 
 class NodeImage(NamedTuple):

@@ -7,12 +7,12 @@ goes on after every failover, and nobody has to remember how far it was.
 from collections.abc import Mapping
 from typing import Final
 
-DETACHED: Final = 0
-"""The brokers coordinate all groups, and the tier's nodes are no brokers of the cluster."""
+from actors.ground.image import DETACHED as DETACHED
+
 ATTACHED: Final = 1
 """The tier coordinates all groups: it takes over one offsets partition after the other."""
 PAUSED: Final = 2
-"""As ATTACHED, but no further partition is begun."""
+"""The goal is the same as ATTACHED, but no further partition is begun."""
 ABORTED: Final = 3
 """Partitions that are under way are given back; those that the tier leads stay with it."""
 LEAVING: Final = 4

@@ -8,9 +8,16 @@ import msgpack
 
 from actors.ground.acl import Acl
 from actors.ground.features import GROUPD_VERSION, Features
-from actors.ground.image import MetadataImage, NodeHome, NodeImage, ScramCredential, TopicImage, Upstream
+from actors.ground.image import (
+    DETACHED,
+    MetadataImage,
+    NodeHome,
+    NodeImage,
+    ScramCredential,
+    TopicImage,
+    Upstream,
+)
 from actors.ground.release import LEVEL_MAX, unserved
-from actors.ground.upstream_goal import DETACHED
 
 FORMAT = 4
 """The format that stands before every packed image at level 1 of `groupd.version`; each level above has the

@@ -70,20 +70,27 @@ def target_of(leader: RaftLeader, live: AbstractSet[int]) -> tuple[int, ...]:
     )
 
 
+class Wanted(NamedTuple):
+    """What shall become of a partition. If it is neither to be taken over nor to be given back, one that is
+    under way is left as it is."""
+
+    target: tuple[int, ...]
+    """The replicas that it would have here; () if it cannot have any now."""
+    takes: bool = False
+    """Whether it is to be taken over now."""
+    gives_back: bool = False
+    """Whether it is not to be, and what was begun is undone."""
+
+
 def step(
     state: PartitionState,
     standing: Standing,
-    target: tuple[int, ...],
+    wanted: Wanted,
     tier: AbstractSet[int],
     live: AbstractSet[int],
-    *,
-    takes: bool,
-    gives_back: bool,
 ) -> Step:
-    """Return the next step of one partition.
-
-    `takes`: it is to be taken over now. `gives_back`: it is not to be, and what was begun is undone. If both
-    are false, a partition that is under way is left as it is."""
+    """Return the next step of one partition. `live` are the nodes of the tier that can lead."""
+    target, takes, gives_back = wanted
     if standing.phase in (SERVED, SEALED):
         return Step(ELSEWHERE if is_led_outside(state, tier) else ATTACHED, LOOK)
     if is_ours(state, tier):

@@ -21,7 +21,7 @@ from actors.upstream.efforts import STALLED_MS, Effort
 from actors.upstream.fresh import Fresh
 from actors.upstream.given import GivenLog
 from actors.upstream.image import NO_LEADER
-from actors.upstream.joining import Step, is_ours, ours_in, step, target_of
+from actors.upstream.joining import Step, Wanted, is_ours, ours_in, step, target_of
 from actors.upstream.leadership import STALE_STATE
 from actors.upstream.moves import Cancel, Move, ToReplicas
 from actors.upstream.orders import DROPPING, FOLLOW, LOOK, NOTHING, SEALED, SERVED, Order, Source, Standing
@@ -49,7 +49,7 @@ class Seen(NamedTuple):
     """What is known at one moment."""
 
     goal: int
-    """Of `actors.ground.upstream_goal`."""
+    """The goal, one of `actors.ground.upstream_goal`."""
     metadata_offset: int
     topic_id: bytes | None
     """The id of the upstream's `__consumer_offsets`; None: there is no such topic."""
@@ -305,11 +305,13 @@ class Moving:
         decided = step(
             state,
             self._asks.last(index),
-            () if leader is None else target_of(leader, live),
+            Wanted(
+                () if leader is None else target_of(leader, live),
+                takes=takes and not is_given_up,
+                gives_back=is_given_up or seen.goal in GIVES_BACK,
+            ),
             seen.tier,
             live,
-            takes=takes and not is_given_up,
-            gives_back=is_given_up or seen.goal in GIVES_BACK,
         )
         move = decided.move
         if isinstance(move, ToReplicas) and seen.tier.intersection(move.replicas):
@@ -366,7 +368,7 @@ class Moving:
         return self._leaves.setdefault(index, Effort())
 
     def _moved(self, seen: Seen, moment: Moment) -> Iterator[Decided]:
-        """Yield the moves that can be asked for now."""
+        """Yield the moves that are free to be made now."""
         assert seen.topic_id is not None or not seen.partitions, seen
         for index, decided in sorted(self._steps.items()):
             state, sent = seen.partitions[index], self._sent.setdefault(index, Sent())

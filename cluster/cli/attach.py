@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, NoReturn
 
 import typer
 
@@ -107,10 +107,12 @@ def attach(
     if context.invoked_subcommand is not None:
         return
     if plan:
-        _plan(bootstrap, controllers, first_id, nodes, listeners, command_config, controllers_config, as_json)
+        cluster = _Cluster(bootstrap, controllers, command_config, controllers_config or command_config)
+        _plan(cluster, range(first_id, first_id + nodes), listeners, as_json=as_json)
     with errors():
         reached = reach(data_dir)
-        _begin(reached, command_config, controllers_config or command_config, as_json, despite_warnings)
+        configs = command_config, controllers_config or command_config
+        _begin(take_over_of(reached), configs, despite=despite_warnings, as_json=as_json)
         follow(take_over_of(reached), data_dir, wait=wait, as_json=as_json)
     leave()
 
@@ -178,8 +180,17 @@ def _change(goal: int, data_dir: Path, *, wait: bool, as_json: bool) -> None:
     leave()
 
 
+class _Cluster(NamedTuple):
+    """How a cluster is reached."""
+
+    bootstrap: str | None
+    controllers: str | None
+    config: Path | None
+    controllers_config: Path | None
+
+
 def _begin(
-    reached: Reached, config: Path | None, controllers_config: Path | None, as_json: bool, despite: bool
+    take_over: TakeOver, configs: tuple[Path | None, Path | None], *, despite: bool, as_json: bool
 ) -> None:
     """Begin the take-over, unless something stands in the way. Raises TierError."""
     from actors.ground.upstream_goal import ATTACHED
@@ -187,13 +198,12 @@ def _begin(
     from cluster.attaching.plan import plain, planned
     from cluster.taking_over import begins
 
-    take_over = take_over_of(reached)
     state = take_over.state()
     if not begins(state):
         return
     ids, upstream = sorted(state.nodes), state.upstream
     wishes = Wishes(ids[0], ids[-1] - ids[0] + 1, (upstream.listener,))
-    made = planned(_looked(upstream.brokers, upstream.controllers, config, controllers_config), wishes)
+    made = planned(_looked(_Cluster(upstream.brokers, upstream.controllers, *configs)), wishes)
     if made.is_blocked or (made.obstacles and not despite):
         if as_json:
             print_json(plain(made))
@@ -227,28 +237,19 @@ def follow(take_over: TakeOver, data_dir: Path, *, wait: bool, as_json: bool) ->
         typer.echo(state.in_words())
 
 
-def _plan(
-    bootstrap: str | None,
-    controllers: str | None,
-    first_id: int,
-    nodes: int,
-    listeners: list[str] | None,
-    command_config: Path | None,
-    controllers_config: Path | None,
-    as_json: bool,
-) -> NoReturn:
+def _plan(cluster: _Cluster, ids: range, listeners: list[str] | None, *, as_json: bool) -> NoReturn:
     """Say what stands in the way, and end the command."""
     from cluster.attaching.facts import LISTENERS_DEFAULT, Wishes
     from cluster.attaching.plan import plain, planned
 
     try:
         names = tuple(_names(listeners)) if listeners else LISTENERS_DEFAULT
-        facts = _looked(bootstrap, controllers, command_config, controllers_config or command_config)
+        facts = _looked(cluster)
     except TierError as error:
         fail(str(error), EXIT_NOT_SEEN)
     except KeyboardInterrupt:
         fail("interrupted", 130)
-    made = planned(facts, Wishes(first_id, nodes, names))
+    made = planned(facts, Wishes(ids.start, len(ids), names))
     if as_json:
         print_json(plain(made))
     else:
@@ -256,14 +257,13 @@ def _plan(
     raise typer.Exit(EXIT_BLOCKED if made.is_blocked else 0)
 
 
-def _looked(
-    bootstrap: str | None, controllers: str | None, config: Path | None, controllers_config: Path | None
-) -> Facts:
+def _looked(cluster: _Cluster) -> Facts:
     """Return what can be seen of the cluster. Raises TierError."""
     from cluster.attaching.looking import look
     from cluster.groups.connection import run
     from cluster.groups.properties import names_bootstrap, properties
 
+    bootstrap, controllers, config, controllers_config = cluster
     if bootstrap is None and not names_bootstrap(config):
         raise TierError("name brokers of the cluster with --bootstrap HOST:PORT")
     if controllers is None:

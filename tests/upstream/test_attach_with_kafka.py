@@ -55,7 +55,7 @@ def tier_before(kafka: KafkaNodes) -> Iterator[Tier]:
 def consumers(bootstrap: str) -> Iterator[list[Reader]]:
     """Two real consumers in each of some groups, which have settled."""
     readers = [
-        Reader(bootstrap, TOPIC, group_id, **{"group.protocol": protocol})
+        Reader(bootstrap, TOPIC, group_id, **{"group.protocol": protocol, "enable.auto.commit": True})
         for group_id, protocol in REAL.items()
         for _ in range(2)
     ]

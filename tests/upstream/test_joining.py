@@ -12,6 +12,7 @@ from actors.upstream.joining import (
     TAKING,
     WAITING,
     Step,
+    Wanted,
     step,
     target_of,
 )
@@ -44,15 +45,7 @@ MOVED = State((4, 1, 2, 3), (1, 2, 3), removing_replicas=(3,), adding_replicas=(
 
 def decided(state: State, phase: str, *, wanted: str = "takes", live: frozenset[int] = TIER) -> Step:
     target = target_of(RaftLeader(12, 3, (11, 12, 13)), live)
-    return step(
-        state,
-        Standing(phase),
-        target,
-        TIER,
-        live,
-        takes=wanted == "takes",
-        gives_back=wanted == "gives back",
-    )
+    return step(state, Standing(phase), Wanted(target, wanted == "takes", wanted == "gives back"), TIER, live)
 
 
 @pytest.mark.parametrize(

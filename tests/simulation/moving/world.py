@@ -342,11 +342,16 @@ class World:
         self._at(10, arrive)
 
     def _check_order(self, ask: Ask) -> None:
-        """Check that nothing is served that a broker could get back."""
-        assert ask.order.order in (LOOK, FOLLOW, SERVE, DROP, SEAL, UNSEAL)
-        if ask.order.order == SERVE:
+        """Check that nothing is served that a broker could get back, and nothing removed that brokers count
+        on."""
+        order = ask.order.order
+        assert order in (LOOK, FOLLOW, SERVE, DROP, SEAL, UNSEAL)
+        if order in (SERVE, DROP):
             isr = self.kraft.partitions[TOPIC, ask.partition].isr
-            assert not set(isr) & set(BROKERS), f"{ask.partition} is to be served beside the ISR {isr}"
+            assert order == SERVE or not set(isr) & set(TIER), f"{ask.partition} is dropped in the ISR {isr}"
+            assert order == DROP or not set(isr) & set(BROKERS), (
+                f"{ask.partition} is to be served beside the ISR {isr}"
+            )
 
     def _ask_given(self, moving: Moving, node: int) -> None:
         """Ask a node how far brokers are."""
