@@ -9,6 +9,9 @@ from typing import Final
 
 STALLED_MS: Final = 30_000
 """How long a partition that joins may get on no further."""
+SETTLED_MS: Final = 6_000
+"""How long after the last look without it a partition may begin to join: for so long a request to the
+upstream's controller may be under way, which another leader of ours may have sent."""
 PAUSE_MS: Final = 1_000
 """How long a partition is left alone after the first try; twice as long after each further one."""
 PAUSE_MAX_MS: Final = 60_000
@@ -24,6 +27,7 @@ class Effort:
         """Whether the present try is being undone."""
         self._due_ms = 0
         self._is_in = False
+        self._out_since_ms: int | None = None
         self._mark: Hashable = None
         self._since_ms = 0
 
@@ -34,6 +38,7 @@ class Effort:
     def joins(self, mark: Hashable, now_ms: int, stalled_ms: int = STALLED_MS) -> bool:
         """Take note that the partition moves, and how far it is. Return whether it is given up just now,
         because it does not get on."""
+        self._out_since_ms = None
         if not self._is_in or mark != self._mark:
             self._is_in, self._mark, self._since_ms = True, mark, now_ms
             return False
@@ -47,6 +52,16 @@ class Effort:
         if self._is_in:
             self.failed(now_ms)
         self._is_in = self.is_given_up = False
+        if self._out_since_ms is None:
+            self._out_since_ms = now_ms
+
+    def begins(self) -> None:
+        """Take note that a node of ours is asked for as a replica."""
+        self._out_since_ms = None
+
+    def is_settled(self, now_ms: int) -> bool:
+        """Return whether no node of ours is a replica, nor can become one by what was asked before."""
+        return self._out_since_ms is not None and now_ms - self._out_since_ms >= SETTLED_MS
 
     def failed(self, now_ms: int) -> None:
         """Take note that a try has failed."""

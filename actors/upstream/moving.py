@@ -24,7 +24,18 @@ from actors.upstream.image import NO_LEADER
 from actors.upstream.joining import Step, Wanted, is_ours, ours_in, step, target_of
 from actors.upstream.leadership import STALE_STATE
 from actors.upstream.moves import Cancel, Move, ToReplicas
-from actors.upstream.orders import DROPPING, FOLLOW, LOOK, NOTHING, SEALED, SERVED, Order, Source, Standing
+from actors.upstream.orders import (
+    DROP,
+    DROPPING,
+    FOLLOW,
+    LOOK,
+    NOTHING,
+    SEALED,
+    SERVED,
+    Order,
+    Source,
+    Standing,
+)
 from actors.upstream.partitions import BrokerState, PartitionState, RaftLeader, live_brokers
 from actors.upstream.reports import GivenBack, NotGettingOn, NotLeaving, Refused, Taken, TopicMade
 from actors.upstream.requests import (
@@ -257,7 +268,7 @@ class Moving:
         return {
             index: self._leaving(seen, index, leaves=index in leaves)
             if self._asks.last(index).phase in (SERVED, SEALED)
-            else self._step(seen, live, index, takes=index in chosen)
+            else self._kept(index, self._step(seen, live, index, takes=index in chosen), now_ms)
             for index in seen.partitions
         }
 
@@ -318,6 +329,14 @@ class Moving:
             return decided if self._may_be_named(seen, move.replicas) else decided._replace(move=None)
         return decided
 
+    def _kept(self, index: int, decided: Step, now_ms: int) -> Step:
+        """Return a step that removes nothing yet if a reassignment to our nodes may be under way: who fetches
+        for it may be in the ISR before the metadata shows it."""
+        is_begun = self._asks.last(index).phase == DROPPING
+        if decided.order != DROP or is_begun or self._effort(index).is_settled(now_ms):
+            return decided
+        return decided._replace(order=LOOK)
+
     # Leaving.
 
     def _that_leave(self, seen: Seen, now_ms: int) -> set[int]:
@@ -376,6 +395,7 @@ class Moving:
                 continue
             sent.ask(state.partition_epoch)
             self._moves[index] = decided.move
+            self._effort(index).begins()
             yield Decided(
                 (OFFSETS_TOPIC, index),
                 seen.topic_id or NO_TOPIC_ID,

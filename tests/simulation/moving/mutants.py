@@ -100,6 +100,13 @@ def keeps_what_was_fetched() -> Iterator[None]:
 
 
 @contextmanager
+def drops_at_once() -> Iterator[None]:
+    """Nothing is removed while a reassignment may be under way that the metadata do not show yet."""
+    with patch.object(Effort, "is_settled", lambda *_: True):
+        yield
+
+
+@contextmanager
 def fetches_nothing() -> Iterator[None]:
     """Whoever is to be a replica fetches."""
 
@@ -202,6 +209,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     does_not_serve_what_it_leads,
     leaves_the_reassignment,
     keeps_what_was_fetched,
+    drops_at_once,
     fetches_nothing,
     begins_all_at_once,
     begins_while_paused,
