@@ -62,10 +62,7 @@ def run(
         Path | None,
         typer.Option(help="A running tier.  [default: a throw-away tier]", exists=True, file_okay=False),
     ] = None,
-    brokers: Annotated[
-        int,
-        typer.Option(help="How many brokers Kafka has.", min=3, max=9),
-    ] = 3,
+    brokers: Annotated[int, typer.Option(help="How many brokers Kafka has.", min=3, max=9)] = 3,
     kafka_home: Annotated[
         Path | None,
         typer.Option(envvar="KAFKA_HOME", help="A Kafka 4 distribution (default: Maven fetches its jars)."),
@@ -97,10 +94,7 @@ def run(
             directory, state = resume, states.read(resume).model_copy(update={"words": []})
         else:
             chosen = _planned(scenario, schedule, minutes, kills, seed)
-            if target == states.KAFKA and data_dir is not None:
-                raise TierError("--target kafka starts brokers of its own: leave --data-dir out")
-            if target == states.KAFKA or (chosen.scenario.in_front and data_dir is None):
-                _require_kafka(kafka_home)
+            _check_target(target, data_dir, kafka_home, in_front=chosen.scenario.in_front)
             where = {"target": target, "data_dir": data_dir and data_dir.resolve(), "brokers": brokers}
             home = kafka_home and kafka_home.resolve()
             state = chosen.model_copy(update={**where, "kafka_home": home})
@@ -151,10 +145,16 @@ def _planned(
     return State(scenario=read.scenario, seed=read.seed, fixed=list(read.faults), version=_version())
 
 
-def _require_kafka(home: Path | None) -> None:
-    """Check that Kafka can be started here, before anything is. Raises TierError."""
+def _check_target(target: str, data_dir: Path | None, home: Path | None, *, in_front: bool) -> None:
+    """Check, before anything is started, that the target is one, and that Kafka can be started here if it has
+    brokers. Raises TierError."""
+    from bench.chaos import state as states
     from bench.peers import kafka_nodes
 
+    if target == states.KAFKA and data_dir is not None:
+        raise TierError("--target kafka starts brokers of its own: leave --data-dir out")
+    if target != states.KAFKA and (not in_front or data_dir is not None):
+        return
     if missing := kafka_nodes.missing(home):
         raise TierError(f"Kafka cannot be started here: {missing}")
 
