@@ -6,13 +6,27 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from actors.ground.features import FEATURES, GROUPD_VERSION
-from actors.ground.upstream_goal import ABORTED, ATTACHED, DETACHED, GOAL_NAMES, NEXT_GOALS, PAUSED
+from actors.ground.upstream_goal import (
+    ABORTED,
+    ATTACHED,
+    DETACHED,
+    GOAL_NAMES,
+    LEAVING,
+    NEXT_GOALS,
+    PAUSED,
+)
 from actors.metadata.commands import FoundTier, Outcome
 from actors.metadata.upstream_commands import SetUpstreamGoal
 from actors.metadata.wire import pack_image, unpack_image
 from tests.metadata.driver import Host, new_shard, state_of
 
-WAYS = {DETACHED: (), ATTACHED: (ATTACHED,), PAUSED: (ATTACHED, PAUSED), ABORTED: (ATTACHED, ABORTED)}
+WAYS = {
+    DETACHED: (),
+    ATTACHED: (ATTACHED,),
+    PAUSED: (ATTACHED, PAUSED),
+    ABORTED: (ATTACHED, ABORTED),
+    LEAVING: (ATTACHED, LEAVING),
+}
 """Goal -> how a new tier comes to it."""
 
 
