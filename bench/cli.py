@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bench.attached import command as attached_command
 from bench.capacity import command as capacity_command
 from bench.ground import run_names
 from bench.ground.interrupts import terminable
@@ -37,7 +38,10 @@ KafkaHome = Annotated[
     Path | None,
     typer.Option(envvar="KAFKA_HOME", help="A Kafka 4 distribution, or a directory with its jars."),
 ]
-for command in (capacity_command, jobs_command, idle_command, path_command, push_command, soak_command):
+for command in (
+    *(attached_command, capacity_command, jobs_command, idle_command),
+    *(path_command, push_command, soak_command),
+):
     command.register(app)
 HOME = f"~/kafka_2.13-{KAFKA_VERSION}"
 """Where the examples find Kafka."""

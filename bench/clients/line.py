@@ -2,9 +2,10 @@
 them too.
 
 The arguments are TOPIC[,TOPIC...], pattern:REGEX or nothing (the member subscribes when told to), then the
-consumer's settings as name=value. Two settings are ours: `commit.each.poll=true` commits after every poll
-that brought records, `tell.digests=true` tells the SHA-256 of every value. Commands come on standard input;
-events go out as JSON with "at" in ms of the wall clock.
+consumer's settings as name=value. Three settings are ours: `commit.each.poll=true` commits after every poll
+that brought records, `tell.digests=true` tells the SHA-256 of every value, `members=N` is so many members in
+one process, each of which gets every command and says in its events which "member" it is. Commands come on
+standard input; events go out as JSON with "at" in ms of the wall clock.
 """
 
 from __future__ import annotations
@@ -16,15 +17,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any
+
+_OUTPUT = threading.Lock()
 
 
 class Line:
-    """The standard input and output of one member."""
+    """What one member is told, and its words on standard output."""
 
-    def __init__(self) -> None:
-        topics, *pairs = sys.argv[1:]
-        self.settings: dict[str, str] = dict(pair.split("=", 1) for pair in pairs)
+    def __init__(self, topics: str, settings: Mapping[str, str], member: int | None = None) -> None:
+        """`member` is its number, if there are several in this process."""
+        self.settings = dict(settings)
+        self.member = member
         self.commits_each_poll = self.settings.pop("commit.each.poll", "") == "true"
         self._tells_digests = self.settings.pop("tell.digests", "") == "true"
         self.pattern = topics.removeprefix("pattern:") if topics.startswith("pattern:") else None
@@ -32,8 +38,10 @@ class Line:
         self.revoke_ms = 0
         """How long the member shall take to give up partitions."""
         self._commands: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        threading.Thread(target=self._read, daemon=True).start()
+
+    def give(self, command: str) -> None:
+        """Have the member obey a command when it looks for one."""
+        self._commands.put(command)
 
     def command(self) -> list[str]:
         """The words of the next command; [] if there is none."""
@@ -78,8 +86,9 @@ class Line:
         self.tell("napped")
 
     def tell(self, event: str, **fields: Any) -> None:
-        line = json.dumps({"event": event, "at": time.time() * 1_000, **fields})
-        with self._lock:
+        who = {} if self.member is None else {"member": self.member}
+        line = json.dumps({"event": event, "at": time.time() * 1_000, **who, **fields})
+        with _OUTPUT:
             print(line, flush=True)
 
     def tell_partitions(self, event: str, partitions: Iterable[Any]) -> None:
@@ -98,20 +107,38 @@ class Line:
     def tell_committed(self, offsets: Mapping[Any, int]) -> None:
         self.tell("committed", offsets={named_partition(each): offset for each, offset in offsets.items()})
 
-    def _read(self) -> None:
-        for line in sys.stdin:
-            self._commands.put(line.strip() or "nothing")
-        self._commands.put("close")
-
 
 def play(member: Callable[[Line], None]) -> None:
-    """Be the program that runs `member`; what it raises is told, and ends the program with exit code 1."""
-    line = Line()
+    """Be the program that runs `member`, or so many of them as the settings say; what one raises is told, and
+    ends the program with exit code 1 once all have ended."""
+    topics, *pairs = sys.argv[1:]
+    settings = dict(pair.split("=", 1) for pair in pairs)
+    count = settings.pop("members", None)
+    numbers = [None] if count is None else range(1, int(count) + 1)
+    lines = [Line(topics, settings, number) for number in numbers]
+    threading.Thread(target=_read, args=(lines,), daemon=True).start()
+    if count is None:
+        fine = [_played(member, lines[0])]  # in the main thread, as a program of its own
+    else:
+        with ThreadPoolExecutor(len(lines)) as threads:
+            fine = list(threads.map(lambda line: _played(member, line), lines))
+    if not all(fine):
+        sys.exit(1)
+
+
+def _played(member: Callable[[Line], None], line: Line) -> bool:
     try:
         member(line)
     except Exception as failure:
         line.tell("failed", error=repr(failure))
-        sys.exit(1)
+        return False
+    return True
+
+
+def _read(lines: Sequence[Line]) -> None:
+    for text in chain(sys.stdin, ("close",)):
+        for line in lines:
+            line.give(text.strip() or "nothing")
 
 
 def named_partition(partition: Any) -> str:

@@ -1,4 +1,5 @@
-"""The processes of an Apache Kafka cluster on this machine, each both broker and controller (KRaft).
+"""The processes of an Apache Kafka cluster on this machine (KRaft): each is broker and controller, or there
+are controllers apart.
 
 The JVM has the flags of Kafka's own start script.
 """
@@ -51,7 +52,8 @@ def missing(kafka_home: Path | None) -> str:
 
 
 class KafkaNodes:
-    """The brokers of a cluster, numbered from 1 on. Their data is deleted when they are stopped."""
+    """The brokers of a cluster, numbered from 1 on, and after them its controllers, if they are processes of
+    their own. Their data is deleted when they are stopped."""
 
     def __init__(
         self,
@@ -61,10 +63,13 @@ class KafkaNodes:
         *,
         advertised: Sequence[Address] = (),
         heap: str = HEAP,
+        controllers: int = 0,
     ) -> None:
         """`settings` hold for every broker, instead of Kafka's defaults. `advertised` are the addresses that
-        clients are told, if a proxy stands before the brokers."""
+        clients are told, if a proxy stands before the brokers. `controllers` are processes of their own; 0:
+        each broker is a controller, too."""
         self.brokers = brokers
+        self._controllers = controllers
         self._settings = settings
         self._home = kafka_home
         self._advertised = advertised
@@ -77,45 +82,58 @@ class KafkaNodes:
     def numbers(self) -> range:
         return range(1, self.brokers + 1)
 
+    @property
+    def controller_numbers(self) -> range:
+        """The numbers of the processes that are controllers."""
+        if not self._controllers:
+            return self.numbers
+        return range(self.brokers + 1, self.brokers + self._controllers + 1)
+
+    @property
+    def all_numbers(self) -> range:
+        """The numbers of all processes."""
+        return range(1, self.controller_numbers[-1] + 1)
+
     def address(self, number: int) -> Address:
         """The address at which a broker listens for the others, and for clients that know it."""
         return (HOST, self._port + number - 1)
 
     def controller(self, number: int) -> Address:
         """The address at which it listens as a controller."""
-        return (HOST, self._port + self.brokers + number - 1)
+        return (HOST, self._port + number - 1 + (0 if self._controllers else self.brokers))
 
     def clients_port(self, number: int) -> int:
         """The port at which it listens for clients that come through a proxy."""
-        return self._port + 2 * self.brokers + number - 1
+        return self._port + self.brokers + len(self.controller_numbers) + number - 1
 
     def prepare(self) -> None:
         """Choose ports, write the settings, format the disks. Raises RuntimeError with Kafka's words."""
         self._directory = Path(tempfile.mkdtemp(prefix="groupd-bench-kafka-"))
-        self._port = free_ports(3 * self.brokers)
+        self._port = free_ports(2 * self.brokers + len(self.controller_numbers))
         (self._directory / "log4j2.properties").write_text(LOGGING)
-        for number in self.numbers:
+        for number in self.all_numbers:
             self._properties(number).write_text(self._lines(number))
             self._format(number)
 
     def start(self) -> None:
-        """Start all brokers, and wait until they listen. Raises RuntimeError with their words."""
-        for number in self.numbers:
+        """Start all processes, and wait until they listen. Raises RuntimeError with their words."""
+        for number in self.all_numbers:
             self.launch(number)
-        for number in self.numbers:
+        for number in self.all_numbers:
             self.wait_until_it_listens(number)
 
     def launch(self, number: int) -> None:
-        """Start a broker that does not run. Returns at once."""
+        """Start a process that does not run. Returns at once."""
         flags = (f"-Xms{self._heap}", f"-Xmx{self._heap}", *JVM_FLAGS)
         command = self._java("kafka.Kafka", str(self._properties(number)), flags=flags)
         with self._log(number).open("ab") as log:
             self._running[number] = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
     def wait_until_it_listens(self, number: int) -> None:
-        """Wait until a broker listens. Raises RuntimeError with its words."""
+        """Wait until a process listens. Raises RuntimeError with its words."""
         deadline = time.monotonic() + START_TIMEOUT_S
-        while not _listens(self.address(number)):
+        address = self.address(number) if number in self.numbers else self.controller(number)
+        while not _listens(address):
             if not self.runs(number) or time.monotonic() > deadline:
                 raise RuntimeError(f"Kafka did not start:\n{self.words(number)[-WORDS_MAX:]}")
             time.sleep(POLL_S)
@@ -165,22 +183,28 @@ class KafkaNodes:
         return self._properties(number).with_suffix(".log")
 
     def _lines(self, number: int) -> str:
-        voters = (f"{n}@{':'.join(map(str, self.controller(n)))}" for n in self.numbers)
-        host, port = self.address(number)
-        listeners = {"PLAINTEXT": (host, port)}
-        advertised = {"PLAINTEXT": (host, port)}
-        if self._advertised:
-            listeners["CLIENTS"] = (host, self.clients_port(number))
-            advertised["CLIENTS"] = self._advertised[number - 1]
-        protocols = dict.fromkeys(("CONTROLLER", *listeners), "PLAINTEXT")
+        voters = (f"{n}@{':'.join(map(str, self.controller(n)))}" for n in self.controller_numbers)
+        listeners: dict[str, Address] = {}
+        advertised: dict[str, Address] = {}
+        roles = []
+        if number in self.numbers:
+            roles.append("broker")
+            listeners["PLAINTEXT"] = advertised["PLAINTEXT"] = self.address(number)
+            if self._advertised:
+                listeners["CLIENTS"] = (HOST, self.clients_port(number))
+                advertised["CLIENTS"] = self._advertised[number - 1]
+        if number in self.controller_numbers:
+            roles.append("controller")
+            listeners["CONTROLLER"] = self.controller(number)
+        protocols = dict.fromkeys(("CONTROLLER", "PLAINTEXT", *listeners), "PLAINTEXT")
         copies, least = str(min(self.brokers, 3)), "2" if self.brokers >= 3 else "1"
         settings = {
             **self._settings,
-            "process.roles": "broker,controller",
+            "process.roles": ",".join(roles),
             "node.id": str(number),
             "controller.quorum.voters": ",".join(voters),
-            "listeners": _urls({**listeners, "CONTROLLER": self.controller(number)}),
-            "advertised.listeners": _urls(advertised),
+            "listeners": _urls(listeners),
+            **({"advertised.listeners": _urls(advertised)} if advertised else {}),
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": ",".join(f"{name}:{how}" for name, how in protocols.items()),

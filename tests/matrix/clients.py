@@ -147,7 +147,7 @@ def _kafka_python(version: str) -> Client:
         version=version,
         protocol="classic",
         marker="clients",
-        command=_python("tests.matrix.members.kafka_python", *packages),
+        command=_python("bench.clients.kafka_python", *packages),
         writer=_python("tests.matrix.writers.kafka_python", *packages),
         assignors={"range": "range"} if of_old else _BOTH,
         never_static="kafka-python knows no instance ids before 3.0." if of_old else "",
@@ -163,7 +163,7 @@ def _aiokafka(version: str) -> Client:
         version=version,
         protocol="classic",
         marker="clients",
-        command=_python("tests.matrix.members.aio", package),
+        command=_python("bench.clients.aio", package),
         writer=_python("tests.matrix.writers.aio", package),
         finds_one_at_a_time=_AIOKAFKA_ASSERTS,
     )

@@ -178,8 +178,8 @@ class KafkaSite(Target):
 
     def active_controller(self) -> Broker | None:
         """The broker whose controller is active; None while they elect one."""
-        found = asyncio.run(_all(_active_controller, map(self._nodes.controller, self._nodes.numbers)))
-        return next((each for each in self.brokers() if each.number in found), None)
+        active = active_controller(self._nodes)
+        return next((each for each in self.brokers() if each.number == active), None)
 
     def ask(self, api: str, version: int, **fields: Any) -> dict[str, Any]:
         """The answer to a request by a broker that runs. Raises NothingToHit if none answers."""
@@ -244,6 +244,13 @@ class KafkaSite(Target):
 
 
 Look = Callable[[Line], Any]
+
+
+def active_controller(nodes: KafkaNodes) -> int | None:
+    """Return the number of the process whose controller is active; None while they elect one."""
+    numbers = nodes.controller_numbers
+    found = asyncio.run(_all(_active_controller, map(nodes.controller, numbers)))
+    return next((number for number in numbers if number in found), None)
 
 
 async def _all(look: Look, addresses: Iterable[Address]) -> list[Any]:

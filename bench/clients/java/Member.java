@@ -7,16 +7,19 @@ import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.HexFormat;
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Queue;
 import java.util.Set;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.CommitFailedException;
@@ -36,7 +39,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  *
  * <p>Arguments: TOPIC[,TOPIC...], pattern:RE2J or nothing (it subscribes when told to), then consumer settings as
  * name=value; "commit.each.poll=true" is ours (every poll that returned records is followed by a synchronous commit),
- * and "tell.digests=true" (records are told with the SHA-256 of their values).
+ * "tell.digests=true" (records are told with the SHA-256 of their values), and "members=N" (so many consumers in
+ * this process, each in a thread; each gets every command, and its events say which "member" it is).
  * Commands, one a line: "commit" (commitSync of what was polled; refused if the member is out or a rebalance is under
  * way), "nap MS" (do not poll for so long, or until the next command, say "wake"), "subscribe TOPIC[,TOPIC...]",
  * "revoke MS" (giving up partitions takes so long from now on), "committed" (what the group has committed for each
@@ -46,6 +50,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  */
 public final class Member implements ConsumerRebalanceListener {
     private static final Duration POLL = Duration.ofMillis(50);
+
+    private static final ThreadLocal<Integer> NUMBER = new ThreadLocal<>();
 
     private final KafkaConsumer<byte[], byte[]> consumer;
     private final Queue<String> commands = new ConcurrentLinkedQueue<>();
@@ -65,7 +71,7 @@ public final class Member implements ConsumerRebalanceListener {
         this.consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
-    public static void main(String[] arguments) {
+    public static void main(String[] arguments) throws InterruptedException {
         Properties settings = new Properties();
         settings.put("enable.auto.commit", "false");
         settings.put("auto.offset.reset", "earliest");
@@ -73,11 +79,40 @@ public final class Member implements ConsumerRebalanceListener {
             String[] pair = arguments[i].split("=", 2);
             settings.put(pair[0], pair[1]);
         }
-        Member member = new Member(arguments[0], settings);
-        Thread reader = new Thread(member::readCommands, "commands");
+        Object count = settings.remove("members");
+        if (count == null) {
+            Member member = new Member(arguments[0], settings);
+            listen(List.of(member));
+            System.exit(member.run());
+        }
+        System.exit(runAll(arguments[0], settings, Integer.parseInt((String) count)));
+    }
+
+    private static int runAll(String topics, Properties settings, int count) throws InterruptedException {
+        List<Member> members = new ArrayList<>();
+        List<Thread> threads = new ArrayList<>();
+        AtomicInteger worst = new AtomicInteger();
+        for (int i = 1; i <= count; i++) {
+            int number = i;
+            Member member = new Member(topics, (Properties) settings.clone());
+            members.add(member);
+            threads.add(new Thread(() -> {
+                NUMBER.set(number);
+                worst.accumulateAndGet(member.run(), Math::max);
+            }, "member-" + i));
+        }
+        threads.forEach(Thread::start);
+        listen(members);
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        return worst.get();
+    }
+
+    private static void listen(List<Member> members) {
+        Thread reader = new Thread(() -> readCommands(members), "commands");
         reader.setDaemon(true);
         reader.start();
-        System.exit(member.run());
     }
 
     private int run() {
@@ -221,15 +256,16 @@ public final class Member implements ConsumerRebalanceListener {
         emit("lost", "\"partitions\":" + json(partitions));
     }
 
-    private void readCommands() {
+    private static void readCommands(List<Member> members) {
         try (BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8))) {
             for (String line = input.readLine(); line != null; line = input.readLine()) {
-                commands.add(line.strip());
+                String command = line.strip();
+                members.forEach(member -> member.commands.add(command));
             }
         } catch (IOException error) {
             emit("failed", "\"error\":" + quote(error));
         }
-        commands.add("close");
+        members.forEach(member -> member.commands.add("close"));
     }
 
     private static String sha256(byte[] value) {
@@ -242,6 +278,9 @@ public final class Member implements ConsumerRebalanceListener {
 
     private static synchronized void emit(String event, String fields) {
         String at = ",\"at\":" + System.currentTimeMillis();
+        if (NUMBER.get() != null) {
+            at += ",\"member\":" + NUMBER.get();
+        }
         System.out.println("{\"event\":\"" + event + "\"" + at + (fields.isEmpty() ? "" : "," + fields) + "}");
         System.out.flush();
     }

@@ -1,4 +1,4 @@
-"""Real producers as programs, as `bench.clients` and `tests.matrix.members` are real consumers.
+"""Real producers as programs, as `bench.clients` and `tests/matrix/members` are real consumers.
 
 A program takes TOPIC and settings as name=value. Commands come on standard input, one a line:
 

@@ -27,7 +27,7 @@ class Member(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]
             for name, value in line.settings.items()
         }
         for name in ("partition_assignment_strategy", "group_protocol"):  # it knows the classic one alone
-            settings.pop(name)
+            settings.pop(name, None)
         settings |= {"enable_auto_commit": False, "partition_assignment_strategy": (RangePartitionAssignor,)}
         self._consumer = aiokafka.AIOKafkaConsumer(fetch_max_wait_ms=100, **settings)
 

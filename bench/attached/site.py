@@ -1,0 +1,203 @@
+"""Kafka with controllers of its own and the tier in front of it: how they are started, hit and looked at."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.attached.judge import Standing
+from bench.chaos.targets.kafka_site import active_controller
+from bench.chaos.targets.target import until
+from bench.ground.throwaway import Tier
+from bench.peers.kafka_nodes import KafkaNodes, missing
+from bench.peers.lines import Address
+
+BROKERS: Final = 3
+CONTROLLERS: Final = 3
+HEAP: Final = "384m"
+ASK_TIMEOUT_S: Final = 30.0
+WAIT_S: Final = 180.0
+READ_TIMEOUT_S: Final = 60.0
+SETTINGS: Final = {
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+    "auto.create.topics.enable": "false",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+}
+
+
+class CannotRun(Exception):
+    """Kafka cannot run here; the text says why."""
+
+
+def words(address: Address) -> str:
+    """Return an address as clients are given it."""
+    return f"{address[0]}:{address[1]}"
+
+
+@contextmanager
+def kafka(home: Path | None) -> Iterator[KafkaNodes]:
+    """Start brokers and controllers. Raises CannotRun, and RuntimeError with Kafka's words."""
+    if why := missing(home):
+        raise CannotRun(why)
+    nodes = KafkaNodes(BROKERS, SETTINGS, home, heap=HEAP, controllers=CONTROLLERS)
+    try:
+        nodes.prepare()
+        nodes.start()
+        yield nodes
+    finally:
+        nodes.stop()
+
+
+class Site:
+    """A running Kafka, and the tier that stands in front of it."""
+
+    def __init__(self, nodes: KafkaNodes, tier: Tier) -> None:
+        self.nodes = nodes
+        self.tier = tier
+        self.bootstrap = bootstrap_of(nodes)
+        self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+    def create(self, topics: Mapping[str, int]) -> None:
+        """Create topics with so many partitions."""
+        new = [NewTopic(name, partitions, BROKERS) for name, partitions in topics.items()]
+        for future in self._admin.create_topics(new).values():
+            future.result(ASK_TIMEOUT_S)
+
+    def wait_until_whole(self) -> None:
+        """Wait until every broker runs, and every partition has a leader and all its replicas in sync. Raises
+        TimeoutError."""
+        until(self._is_whole, "every partition has all its replicas in sync", WAIT_S)
+
+    def _is_whole(self) -> bool:
+        if not all(map(self.nodes.runs, self.nodes.all_numbers)) or active_controller(self.nodes) is None:
+            return False
+        try:
+            told = self._admin.list_topics(timeout=ASK_TIMEOUT_S)
+        except KafkaException:
+            return False
+        partitions = [each for topic in told.topics.values() for each in topic.partitions.values()]
+        return set(self.nodes.numbers) <= set(told.brokers) and all(
+            each.leader >= 0 and len(each.isrs) == len(each.replicas) for each in partitions
+        )
+
+    def kill_tier_leader(self, number: int) -> str:
+        """SIGKILL a leader of an offsets partition; returns whom."""
+        leaders = [each for each in self.tier.replicas() if each.get("serving")]
+        leader = leaders[number % len(leaders)]
+        os.kill(leader["pid"], signal.SIGKILL)
+        until(lambda: self._leaders() >= len(leaders), "every partition is served again", WAIT_S)
+        return f"partition {leader['partition']}"
+
+    def _leaders(self) -> int:
+        return sum(bool(each.get("serving")) for each in self.tier.replicas())
+
+    def kill_broker(self, number: int) -> str:
+        """SIGKILL a broker, and start it again; returns whom."""
+        broker = self.nodes.numbers[number % BROKERS]
+        self._kill(broker)
+        return f"broker {broker}"
+
+    def kill_controller(self) -> str:
+        """SIGKILL the active controller, and start it again; returns whom."""
+        until(lambda: active_controller(self.nodes) is not None, "a controller is active", WAIT_S)
+        active = active_controller(self.nodes)
+        if active is None:
+            raise TimeoutError("no controller stays active")
+        self._kill(active)
+        return f"controller {active}"
+
+    def _kill(self, number: int) -> None:
+        process = self.nodes.process(number)
+        process.kill()
+        process.wait()
+        self.nodes.launch(number)
+        self.nodes.wait_until_it_listens(number)
+        self.wait_until_whole()
+
+    def restart_each(self, say: Callable[[str], None]) -> str:
+        """End every process of Kafka's and start it again, one after the other, as for an upgrade:
+        controllers first, the active one last. Returns how long the slowest took to end. Raises
+        TimeoutError."""
+        active = active_controller(self.nodes)
+        controllers = sorted(self.nodes.controller_numbers, key=lambda number: number == active)
+        slowest = 0.0
+        for number in (*controllers, *self.nodes.numbers):
+            process, began = self.nodes.process(number), time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            if not _ended(process):
+                raise TimeoutError(f"{number} did not end within {WAIT_S:.0f} s")
+            took_s = time.monotonic() - began
+            slowest = max(slowest, took_s)
+            self.nodes.launch(number)
+            self.nodes.wait_until_it_listens(number)
+            self.wait_until_whole()
+            say(f"{number} ended within {took_s:.1f} s, and is back")
+        return f"slowest end {slowest:.1f} s"
+
+    def standing(self, groups: list[str]) -> dict[str, Standing]:
+        """Ask what the groups' state is, and what they have committed."""
+        described = self._admin.describe_consumer_groups(groups)
+        states = {group: future.result(ASK_TIMEOUT_S).state.name for group, future in described.items()}
+        return {group: Standing(states[group], self._committed(group)) for group in groups}
+
+    def coordinators(self, groups: list[str]) -> dict[str, int]:
+        """Ask which broker coordinates each group."""
+        described = self._admin.describe_consumer_groups(groups)
+        return {group: future.result(ASK_TIMEOUT_S).coordinator.id for group, future in described.items()}
+
+    def _committed(self, group: str) -> dict[str, int]:
+        asked = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+        found = asked[group].result(ASK_TIMEOUT_S).topic_partitions
+        return {f"{each.topic}-{each.partition}": each.offset for each in found}
+
+    def copies(self, topic: str) -> dict[str, int]:
+        """Read all of a topic that committed transactions wrote: value -> how often it is there."""
+        settings = {"group.id": "judge", "enable.auto.commit": False, "isolation.level": "read_committed"}
+        more = {"enable.partition.eof": True, "auto.offset.reset": "earliest"}
+        reader = Consumer({"bootstrap.servers": self.bootstrap, "log_level": 0} | settings | more)
+        partitions = reader.list_topics(topic, ASK_TIMEOUT_S).topics[topic].partitions
+        reader.assign([TopicPartition(topic, number, 0) for number in partitions])
+        found: dict[str, int] = {}
+        open_ends, end = set(partitions), time.monotonic() + READ_TIMEOUT_S
+        while open_ends and time.monotonic() < end:
+            for message in reader.consume(1_000, 1.0):
+                if message.error() is not None:
+                    open_ends.discard(message.partition())
+                else:
+                    value = (message.value() or b"").decode()
+                    found[value] = found.get(value, 0) + 1
+        reader.close()
+        if open_ends:
+            raise TimeoutError(f"the end of {topic} was not read")
+        return found
+
+
+def in_front_of(nodes: KafkaNodes) -> Tier:
+    """Return a tier of three nodes that stands in front of the cluster, not started yet."""
+    controllers = ",".join(words(nodes.controller(number)) for number in nodes.controller_numbers)
+    return Tier("--upstream", bootstrap_of(nodes), "--controllers", controllers)
+
+
+def bootstrap_of(nodes: KafkaNodes) -> str:
+    """Return the brokers' addresses."""
+    return ",".join(words(nodes.address(number)) for number in nodes.numbers)
+
+
+def _ended(process: subprocess.Popen[bytes]) -> bool:
+    """Wait until a process has ended; returns whether it has."""
+    try:
+        process.wait(WAIT_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
