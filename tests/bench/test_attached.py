@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.attached.crews import CONFIGURATIONS, shares
-from bench.attached.judge import Evidence, Event, Standing, Step, caught_up_s, findings, longest_gap_s
+from bench.attached.judge import Event, Evidence, Standing, Step, caught_up_s, findings, longest_gap_s
 from cluster import child_process
 
 P0, P1 = "numbers-0", "numbers-1"
