@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -42,6 +43,8 @@ WORDS_MAX: Final = 4_000
 START_TIMEOUT_S: Final = 120.0
 STOP_TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.05
+FORMATS_MAX: Final = 2
+"""How many disks are formatted at once: each is a JVM that starts."""
 
 
 def missing(kafka_home: Path | None) -> str:
@@ -113,7 +116,8 @@ class KafkaNodes:
         (self._directory / "log4j2.properties").write_text(LOGGING)
         for number in self.all_numbers:
             self._properties(number).write_text(self._lines(number))
-            self._format(number)
+        with ThreadPoolExecutor(FORMATS_MAX) as threads:
+            list(threads.map(self._format, self.all_numbers))
 
     def start(self) -> None:
         """Start all processes, and wait until they listen. Raises RuntimeError with their words."""
