@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -100,9 +101,7 @@ def started(
     CannotRunError."""
     program, protocol = CONFIGURATIONS[group]
     if program == "Java":
-        classes = directory / f"{group}-classes"
-        classes.mkdir()
-        command = command_of("Java", kafka_home, classes)
+        command = _java(directory, kafka_home)
     else:
         command = [sys.executable, "-W", "ignore", "-m", f"bench.clients.{program}"]
     mine = {**settings, "group.id": group, "group.protocol": protocol, "members": members}
@@ -113,3 +112,11 @@ def started(
     else:
         mine["commit.each.poll"] = "true"
     return Crew(group, command, [topic, *(f"{name}={value}" for name, value in mine.items())], directory)
+
+
+@cache
+def _java(directory: Path, kafka_home: Path | None) -> list[str]:
+    """Return the command of a Java client, compiled once for all its configurations."""
+    classes = directory / "classes"
+    classes.mkdir()
+    return command_of("Java", kafka_home, classes)
