@@ -77,9 +77,10 @@ def _show(result: Result) -> None:
     table.add_column("took s", justify="right")
     table.add_column("all caught up, s later", justify="right")
     table.add_column("longest gap s", justify="right")
+    table.add_column("of")
     for row in result.rows:
         later = "never" if row.slowest_s is None else f"{row.slowest_s:.1f}"
-        table.add_row(row.step, f"{row.took_s:.1f}", later, f"{row.gap_s:.1f}")
+        table.add_row(row.step, f"{row.took_s:.1f}", later, f"{row.gap_s:.1f}", row.gap_group)
     console.print(table)
     shares = ", ".join(f"{count} {name}" for name, count in result.consumers.items())
     console.print(f"Consumers: {shares}.")

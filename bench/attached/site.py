@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.attached.judge import Standing
 from bench.chaos.targets.kafka_site import active_controller
 from bench.chaos.targets.target import until
+from bench.ground.interrupts import deaf
 from bench.ground.throwaway import Tier
 from bench.peers.kafka_nodes import KafkaNodes, missing
 from bench.peers.lines import Address
@@ -40,6 +41,12 @@ class CannotRun(Exception):
     """Kafka cannot run here; the text says why."""
 
 
+class Nodes(KafkaNodes):
+    """Brokers, and controllers of their own."""
+
+    controllers_apart = CONTROLLERS
+
+
 def words(address: Address) -> str:
     """Return an address as clients are given it."""
     return f"{address[0]}:{address[1]}"
@@ -50,13 +57,14 @@ def kafka(home: Path | None) -> Iterator[KafkaNodes]:
     """Start brokers and controllers. Raises CannotRun, and RuntimeError with Kafka's words."""
     if why := missing(home):
         raise CannotRun(why)
-    nodes = KafkaNodes(BROKERS, SETTINGS, home, heap=HEAP, controllers=CONTROLLERS)
+    nodes = Nodes(BROKERS, SETTINGS, home, heap=HEAP)
     try:
         nodes.prepare()
         nodes.start()
         yield nodes
     finally:
-        nodes.stop()
+        with deaf():
+            nodes.stop()
 
 
 class Site:

@@ -17,6 +17,7 @@ from bench.attached.judge import Evidence, Standing, Step, acknowledged, caught_
 from bench.attached.site import Site
 from bench.attached.writing import Writing
 from bench.chaos.targets.target import until
+from bench.ground.throwaway import Tier
 from bench.peers.kafka_nodes import KafkaNodes
 
 TOPIC: Final = "numbers"
@@ -24,6 +25,8 @@ COPIES: Final = "copies"
 PARTITIONS_MAX: Final = 30
 PARTITIONS_OF_COPIES: Final = 3
 START_TIMEOUT_S: Final = 300.0
+FETCH_WAIT_MS: Final = 500
+"""What Kafka's own client does unasked; the programs would ask the brokers more often."""
 Say = Callable[[str], None]
 
 
@@ -49,7 +52,9 @@ class Row(NamedTuple):
     slowest_s: float | None
     """How long after it the last group had committed all that was there; None: one of them never did."""
     gap_s: float
-    """The longest time in which some group had no commit acknowledged, until all had caught up."""
+    """The longest time in which a group had no commit acknowledged, until all had caught up."""
+    gap_group: str
+    """The group that had it."""
 
 
 class Result(NamedTuple):
@@ -80,12 +85,21 @@ def run(
             tier = stack.enter_context(sites.in_front_of(nodes))
             story = _Story(plan, Site(nodes, tier), directory, say)
             stack.callback(story.close)
+            stack.callback(_keep_logs, nodes, tier, directory)
             result = story.play(look)
             return result._replace(software=_software(nodes), seconds=time.monotonic() - began)
     finally:
         if plan.keep is not None:
             shutil.copytree(directory, plan.keep, dirs_exist_ok=True)
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _keep_logs(nodes: KafkaNodes, tier: Tier, directory: Path) -> None:
+    """Put what Kafka and the tier have logged beside the consumers' record."""
+    for number in nodes.all_numbers:
+        (directory / f"kafka-{number}.log").write_text(nodes.words(number))
+    for log in tier.data_dir.rglob("*.log"):
+        shutil.copy(log, directory / f"tier-{'-'.join(log.relative_to(tier.data_dir).parts)}")
 
 
 def _software(nodes: KafkaNodes) -> str:
@@ -175,6 +189,7 @@ class _Story:
             "bootstrap.servers": self._site.bootstrap,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": "false",
+            "fetch.max.wait.ms": FETCH_WAIT_MS,
             "topic": TOPIC,
             "output.topic": COPIES,
         }
@@ -207,8 +222,9 @@ class _Story:
         known = [seconds for seconds in late if seconds is not None]
         slowest = max(known, default=0.0) if len(known) == len(late) else None
         until_ms = step.ended_ms + 1_000 * (self._plan.deadline_s if slowest is None else slowest)
-        gap = max(longest_gap_s(told, step.began_ms, until_ms) for told in evidence.told.values())
-        return Row(step.name, what, step.took_s, slowest, gap)
+        gaps = {group: longest_gap_s(told, step.began_ms, until_ms) for group, told in evidence.told.items()}
+        longest = max(gaps, key=gaps.__getitem__)
+        return Row(step.name, what, step.took_s, slowest, gaps[longest], longest)
 
     def close(self) -> None:
         """End all consumers."""

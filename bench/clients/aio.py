@@ -12,7 +12,10 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from bench.clients.line import Line, play
 
 POLL_MS = 50
-NUMBERS = {"session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", "metadata.max.age.ms"}
+NUMBERS = {
+    *("session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", "metadata.max.age.ms"),
+    "fetch.max.wait.ms",
+}
 
 
 class Member(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]
@@ -29,7 +32,7 @@ class Member(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]
         for name in ("partition_assignment_strategy", "group_protocol"):  # it knows the classic one alone
             settings.pop(name, None)
         settings |= {"enable_auto_commit": False, "partition_assignment_strategy": (RangePartitionAssignor,)}
-        self._consumer = aiokafka.AIOKafkaConsumer(fetch_max_wait_ms=100, **settings)
+        self._consumer = aiokafka.AIOKafkaConsumer(**({"fetch_max_wait_ms": 100} | settings))
 
     async def run(self) -> None:
         line, consumer = self._line, self._consumer

@@ -10,7 +10,10 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from bench.clients.line import Line, play
 
 POLL_S = 0.05
-NAMES = {"metadata.max.age.ms": "topic.metadata.refresh.interval.ms"}
+NAMES = {
+    "metadata.max.age.ms": "topic.metadata.refresh.interval.ms",
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+}
 
 
 class Member:

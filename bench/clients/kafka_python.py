@@ -11,7 +11,10 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from bench.clients.line import Line, play
 
 POLL_MS = 50
-NUMBERS = {"session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", "metadata.max.age.ms"}
+NUMBERS = {
+    *("session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", "metadata.max.age.ms"),
+    "fetch.max.wait.ms",
+}
 
 NO_EPOCH = (-1,) * (len(kafka.OffsetAndMetadata._fields) - 2)
 """The leader's epoch, which versions before 2.2 do not commit."""
@@ -37,7 +40,7 @@ class Member(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
         settings["enable_auto_commit"] = False
         strategy = settings.pop("partition_assignment_strategy", "range")
         self._consumer = kafka.KafkaConsumer(
-            partition_assignment_strategy=(_assignor(strategy),), fetch_max_wait_ms=100, **settings
+            partition_assignment_strategy=(_assignor(strategy),), **({"fetch_max_wait_ms": 100} | settings)
         )
 
     def run(self) -> None:

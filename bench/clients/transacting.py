@@ -29,6 +29,7 @@ class Member:
         self._output = settings.pop("output.topic")
         if settings.get("group.protocol") == "classic":
             del settings["group.protocol"]  # what every version does unasked; old ones do not know the name
+        settings["fetch.wait.max.ms"] = settings.pop("fetch.max.wait.ms", "100")
         self._bootstrap = {"bootstrap.servers": settings["bootstrap.servers"], "log_level": "0"}
         self._transactional_id = f"{settings['group.id']}-{uuid.uuid4()}"
         self._consumer = Consumer({**settings, "isolation.level": "read_committed", "log_level": "0"})

@@ -58,6 +58,9 @@ class KafkaNodes:
     """The brokers of a cluster, numbered from 1 on, and after them its controllers, if they are processes of
     their own. Their data is deleted when they are stopped."""
 
+    controllers_apart = 0
+    """How many controllers are processes of their own; 0: each broker is a controller, too."""
+
     def __init__(
         self,
         brokers: int,
@@ -66,13 +69,10 @@ class KafkaNodes:
         *,
         advertised: Sequence[Address] = (),
         heap: str = HEAP,
-        controllers: int = 0,
     ) -> None:
         """`settings` hold for every broker, instead of Kafka's defaults. `advertised` are the addresses that
-        clients are told, if a proxy stands before the brokers. `controllers` are processes of their own; 0:
-        each broker is a controller, too."""
+        clients are told, if a proxy stands before the brokers."""
         self.brokers = brokers
-        self._controllers = controllers
         self._settings = settings
         self._home = kafka_home
         self._advertised = advertised
@@ -88,9 +88,9 @@ class KafkaNodes:
     @property
     def controller_numbers(self) -> range:
         """The numbers of the processes that are controllers."""
-        if not self._controllers:
+        if not self.controllers_apart:
             return self.numbers
-        return range(self.brokers + 1, self.brokers + self._controllers + 1)
+        return range(self.brokers + 1, self.brokers + self.controllers_apart + 1)
 
     @property
     def all_numbers(self) -> range:
@@ -103,7 +103,7 @@ class KafkaNodes:
 
     def controller(self, number: int) -> Address:
         """The address at which it listens as a controller."""
-        return (HOST, self._port + number - 1 + (0 if self._controllers else self.brokers))
+        return (HOST, self._port + number - 1 + (0 if self.controllers_apart else self.brokers))
 
     def clients_port(self, number: int) -> int:
         """The port at which it listens for clients that come through a proxy."""
@@ -158,12 +158,15 @@ class KafkaNodes:
         return [process.pid for process in self._running.values()]
 
     def stop(self) -> None:
-        """Stop all brokers. May be called at any time, more than once."""
-        for process in self._running.values():
-            process.send_signal(signal.SIGCONT)
-            process.send_signal(signal.SIGTERM)
-        for process in self._running.values():
-            _end(process)
+        """Stop all processes. May be called at any time, more than once."""
+        brokers = [process for number, process in self._running.items() if number in self.numbers]
+        apart = [process for number, process in self._running.items() if number not in self.numbers]
+        for processes in (brokers, apart):  # a broker's end waits for the controllers
+            for process in processes:
+                process.send_signal(signal.SIGCONT)
+                process.send_signal(signal.SIGTERM)
+            for process in processes:
+                _end(process)
         self._running = {}
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)

@@ -50,6 +50,7 @@ PURE = (
     "cluster/capacity",
     "cluster/placement.py",
     "cluster/repair.py",
+    "bench/attached/judge.py",
     "bench/chaos/availability.py",
     "bench/chaos/compare.py",
     "bench/chaos/ddmin.py",
