@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from bench.attached.judge import Event
+from bench.attached.judge import Event, Offsets, acknowledged
 from bench.clients.programs import command_of
 from cluster import child_process
 
@@ -54,6 +54,7 @@ class Crew:
         self.complaints = directory / f"{group}.log"
         self._read_to = 0
         self._told: list[Event] = []
+        self._acknowledged: dict[str, int] = {}
         with self.record.open("wb") as record, self.complaints.open("wb") as complaints:
             self._process = subprocess.Popen(
                 [*command, *arguments],
@@ -70,14 +71,30 @@ class Crew:
 
     def told(self) -> list[Event]:
         """Return what the members have written down so far, in the order of time."""
+        self._read_on()
+        self._told.sort(key=lambda event: float(event["at"]))
+        return self._told
+
+    def acknowledged(self) -> dict[str, int]:
+        """Return the highest offset of each partition that was acknowledged as committed so far."""
+        self._read_on()
+        return self._acknowledged
+
+    def has_committed(self, offsets: Offsets) -> bool:
+        """Whether the group has committed so much of each partition."""
+        highest = self.acknowledged()
+        return all(highest.get(partition, 0) >= offset for partition, offset in offsets.items())
+
+    def _read_on(self) -> None:
         with self.record.open("rb") as record:
             record.seek(self._read_to)
             whole, _, _ = record.read().rpartition(b"\n")
         if whole:
             self._read_to += len(whole) + 1
-            self._told += map(json.loads, whole.split(b"\n"))
-            self._told.sort(key=lambda event: float(event["at"]))
-        return self._told
+            news = [json.loads(line) for line in whole.split(b"\n")]
+            self._told += news
+            for partition, offset in acknowledged(news).items():
+                self._acknowledged[partition] = max(offset, self._acknowledged.get(partition, 0))
 
     def end_input(self) -> None:
         """Have all members leave their group."""

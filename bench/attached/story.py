@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from bench.attached import site as sites
 from bench.attached.crews import TRANSACTIONS, Crew, shares, started
-from bench.attached.judge import Evidence, Standing, Step, acknowledged, caught_up_s, findings, longest_gap_s
+from bench.attached.judge import STABLE, Evidence, Standing, Step, caught_up_s, findings, longest_gap_s
 from bench.attached.site import Site
 from bench.attached.writing import Writing
 from bench.chaos.targets.target import until
@@ -28,6 +28,8 @@ START_TIMEOUT_S: Final = 300.0
 FETCH_WAIT_MS: Final = 500
 """What Kafka's own client does unasked; the programs would ask the brokers more often."""
 Say = Callable[[str], None]
+Look = Callable[[Site, list[str]], Mapping[str, Standing]]
+"""What reads what the cluster says of groups."""
 
 
 class Plan(NamedTuple):
@@ -69,9 +71,7 @@ class Result(NamedTuple):
     seconds: float
 
 
-def run(
-    plan: Plan, say: Say, look: Callable[[Site, list[str]], Mapping[str, Standing]] = Site.standing
-) -> Result:
+def run(plan: Plan, say: Say, look: Look = Site.standing) -> Result:
     """Play the story and judge it; `look` reads in the end what the cluster says of the groups. Raises
     CannotRun, TimeoutError if the cluster or the tier does not come to rest, and RuntimeError with their
     words."""
@@ -119,7 +119,7 @@ class _Story:
         self._crews: list[Crew] = []
         self._steps: list[tuple[Step, str]] = []
 
-    def play(self, look: Callable[[Site, list[str]], Mapping[str, Standing]]) -> Result:
+    def play(self, look: Look) -> Result:
         site, plan = self._site, self._plan
         site.create({TOPIC: self._partitions, COPIES: PARTITIONS_OF_COPIES})
         with Writing(site.bootstrap, TOPIC, self._partitions, plan.per_second) as writing:
@@ -173,16 +173,17 @@ class _Story:
         self._steps.append((step, "; ".join(told)))
         try:
             until(
-                lambda: all(caught_up_s(step, crew.told()) is not None for crew in self._crews),
+                lambda: all(crew.has_committed(step.produced) for crew in self._crews),
                 "all groups have caught up",
                 self._plan.deadline_s,
             )
         except TimeoutError:
-            late = [crew.group for crew in self._crews if caught_up_s(step, crew.told()) is None]
+            late = [crew.group for crew in self._crews if not crew.has_committed(step.produced)]
             self._say(f"not caught up within {self._plan.deadline_s:.0f} s: {', '.join(late)}")
         else:
             later_s = time.time() - step.ended_ms / 1_000
-            self._say(f"{name}: {step.took_s:.1f} s, all caught up {later_s:.1f} s later")
+            what = f" ({'; '.join(told)})" if told else ""
+            self._say(f"{name}{what}: {step.took_s:.1f} s, all caught up {later_s:.1f} s later")
 
     def _start(self) -> None:
         settings = {
@@ -200,12 +201,10 @@ class _Story:
         if not crew.runs:
             words = crew.complaints.read_text(errors="replace")[-1_000:]
             raise RuntimeError(f"the consumers of {crew.group} have ended: {words}")
-        return len(acknowledged(crew.told())) == self._partitions
+        return len(crew.acknowledged()) == self._partitions
 
-    def _evidence(
-        self, writing: Writing, look: Callable[[Site, list[str]], Mapping[str, Standing]]
-    ) -> Evidence:
-        standing = look(self._site, list(self._shares))
+    def _evidence(self, writing: Writing, look: Look) -> Evidence:
+        standing = self._standing(look)
         self.close()
         copies = {TRANSACTIONS: self._site.copies(COPIES)} if TRANSACTIONS in self._shares else {}
         return Evidence(
@@ -216,6 +215,15 @@ class _Story:
             copied=copies,
             deadline_s=self._plan.deadline_s,
         )
+
+    def _standing(self, look: Look) -> Mapping[str, Standing]:
+        """Look at the groups, again if one of them just rebalances: what it needs for that is time, and no
+        hand."""
+        end = time.monotonic() + self._plan.deadline_s
+        while True:
+            found = look(self._site, list(self._shares))
+            if all(each.state.lower() == STABLE for each in found.values()) or time.monotonic() > end:
+                return found
 
     def _row(self, step: Step, what: str, evidence: Evidence) -> Row:
         late = [caught_up_s(step, told) for told in evidence.told.values()]
