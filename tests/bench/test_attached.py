@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.attached.crews import CONFIGURATIONS, shares
+from bench.attached.crews import CONFIGURATIONS, Crew, shares
 from bench.attached.judge import Event, Evidence, Standing, Step, caught_up_s, findings, longest_gap_s
 from cluster import child_process
+from tests.polling import until
 
 P0, P1 = "numbers-0", "numbers-1"
 PRODUCED = {P0: 3, P1: 2}
@@ -142,3 +143,22 @@ def test_members_of_one_process_say_who_they_are(tmp_path: Path) -> None:
     told: list[Mapping[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
     assert {(each["member"], each["event"]) for each in told} == {(1, "heard"), (2, "failed"), (3, "heard")}
     assert done.returncode == 1
+
+
+def test_what_a_crew_has_committed_is_read_as_it_is_written(tmp_path: Path) -> None:
+    """A line is read when it is whole; commits that come out of order count by the highest offset."""
+    program = (
+        "import sys\n"
+        """print('{"event": "committed", "at": 2, "offsets": {"t-0": 7, "t-1": 1}}', flush=True)\n"""
+        """print('{"event": "committed", "at": 1, "offsets": {"t-0": 5}}', flush=True)\n"""
+        """print('{"event": "comm', end="", flush=True)\n"""
+        "sys.stdin.read()\n"
+        """print('itted", "at": 3, "offsets": {"t-1": 2}}', flush=True)\n"""
+    )
+    crew = Crew("readers", [sys.executable, "-c", program], [], tmp_path)
+    until(lambda: crew.has_committed({"t-0": 7, "t-1": 1}), "the first lines are read")
+    assert not crew.has_committed({"t-1": 2})
+    crew.close()
+    assert crew.acknowledged() == {"t-0": 7, "t-1": 2}
+    assert [event["at"] for event in crew.told()] == [1, 2, 3]
+    assert not crew.runs
