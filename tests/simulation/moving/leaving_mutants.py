@@ -59,7 +59,7 @@ def leads_before_it_has_all() -> Iterator[None]:
 @contextmanager
 def takes_any_end_for_the_sealed_one() -> Iterator[None]:
     """The log ends with the seal, not where it ended when a node was asked last."""
-    with patch.object(leaving, "_have_all", leaving._are_near), patch.object(leaving, "LAG_MAX", 3):
+    with patch.object(leaving, "_have_all", leaving._are_near), patch.object(leaving, "LAG_MAX", 10):
         yield
 
 

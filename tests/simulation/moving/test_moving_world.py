@@ -11,7 +11,7 @@ from tests.simulation.moving.world import run
 from tests.simulation.noticing import Mutant, check_mutant_noticed
 
 SEEDS = 25
-FOUND = {"drops_at_once": 329}
+FOUND = {"drops_at_once": 329, "takes_any_end_for_the_sealed_one": 39, "waits_for_ever": 138}
 """Mistake that few seeds show -> one that does."""
 
 
