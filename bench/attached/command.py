@@ -20,13 +20,13 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
     examples = (
         "[bold]Examples[/bold]\n\n  groupd bench attached\n\n"
-        "  groupd bench attached --consumers 28 --rounds 1 --record ~/attached"
+        "  groupd bench attached --consumers 14 --rounds 1 --record ~/attached"
     )
     app.command("attached", epilog=examples)(_attached)
 
 
 def _attached(
-    consumers: Annotated[int, typer.Option(help="Consumers of all groups together.", min=1)] = 200,
+    consumers: Annotated[int, typer.Option(help="Consumers of all groups together.", min=1)] = 28,
     rounds: Annotated[int, typer.Option(help="How often the groups go to the tier and back.", min=1)] = 2,
     per_second: Annotated[
         float, typer.Option(help="Records per second, which every group reads.", min=1)

@@ -35,7 +35,7 @@ Look = Callable[[Site, list[str]], Mapping[str, Standing]]
 class Plan(NamedTuple):
     """What is to be done."""
 
-    consumers: int = 200
+    consumers: int = 28
     rounds: int = 2
     per_second: float = 20.0
     """Records."""
