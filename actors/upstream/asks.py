@@ -59,6 +59,10 @@ class Asks:
         told = self._told.get(partition)
         return told is not None and told[0] == leader.term
 
+    def is_heard_of(self, partition: int) -> bool:
+        """Return whether any leader has told of a partition since this leader of the controller began."""
+        return partition in self._told
+
     def is_settled(self, partition: int) -> bool:
         """Return whether what was sent last of a partition is answered: then no earlier order is on
         its way."""
@@ -85,10 +89,9 @@ class Asks:
     def told(self, ask: Ask, standing: Standing | None) -> None:
         """Take note of an answer; None: there was none."""
         asked = self._asked[ask.partition]
-        answers = standing is not None and standing.leads
-        if asked.ask == ask:
-            asked.is_out, asked.is_answered = False, answers
+        if asked.ask != ask:
+            return  # what an earlier order has led to may not be true any more
+        asked.is_out, asked.is_answered = False, standing is not None and standing.leads
         known = self._told.get(ask.partition)
-        is_last = asked.ask == ask  # what an earlier order has led to may not be true any more
-        if standing is not None and answers and is_last and (known is None or known[0] <= ask.term):
+        if standing is not None and standing.leads and (known is None or known[0] <= ask.term):
             self._told[ask.partition] = ask.term, standing

@@ -34,7 +34,7 @@ from actors.upstream.requests import (
     PartitionsRequest,
 )
 from actors.upstream.sent import Moment, Sent
-from actors.upstream.together import Decided, Key, keys_of, requests_of
+from actors.upstream.together import GRANTED, Decided, Key, errors_of, keys_of, requests_of
 
 MOVES_MAX: Final = 200
 """How many partitions may wait for the answer to a move of theirs."""
@@ -52,9 +52,6 @@ STALE_STATE: Final = STALE | {
     "unknown_topic_or_partition",
 }
 """Errors that say that a partition is in another state by now."""
-_GRANTED: Final = (ErrorCode.none, ErrorCode.election_not_needed, ErrorCode.new_leader_elected)
-"""Answers that say that a move is done. AlterPartition says that its sender leads no more, if that is what
-came of it."""
 
 
 class Turn(NamedTuple):
@@ -119,11 +116,8 @@ class Leadership:
             self._nodes.answered(request, answer, moment)
             return
         assert isinstance(answer, PartitionErrors), answer
-        for key, wire_key in keys_of(request):
-            error = answer.error_code
-            if error is ErrorCode.none:
-                error = answer.partitions.get(wire_key, ErrorCode.unknown_server_error)
-            if error in _GRANTED:
+        for key, error in errors_of(request, answer):
+            if error in GRANTED:
                 self._sent[key].granted(moment)
             else:
                 self._refused(key, error, moment)

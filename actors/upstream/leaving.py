@@ -33,8 +33,8 @@ GIVEN_BACK: Final = "given back"
 """A broker leads it, and what is here is to be removed."""
 STAYING: Final = "staying"
 """Brokers are to be no replicas of it any more, and then its groups are served again."""
-UNDER_WAY: Final = frozenset({LEAVING, SEALING})
-"""The phases in which nobody else may move the partition."""
+UNDER_WAY: Final = frozenset({LEAVING, SEALING, GIVEN_BACK})
+"""The phases in which nobody else may move the partition, or take it for one that the tier has lost."""
 
 LAG_MAX: Final = 1_000
 """How many records brokers may lack when a partition is sealed: far less than a second's."""

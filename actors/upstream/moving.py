@@ -46,7 +46,7 @@ from actors.upstream.requests import (
     PartitionsRequest,
 )
 from actors.upstream.sent import Moment, Sent
-from actors.upstream.together import Decided, keys_of, requests_of
+from actors.upstream.together import GRANTED, Decided, errors_of, keys_of, requests_of
 
 AT_ONCE: Final = 1
 """How many partitions are under way at the same time."""
@@ -143,11 +143,8 @@ class Moving:
                 self.problem = f"{OFFSETS_TOPIC} cannot be made: {answer.error_message or answer.error_code}"
             return
         assert isinstance(answer, PartitionErrors), answer
-        for (_, index), wire_key in keys_of(request):
-            error = answer.error_code
-            if error is ErrorCode.none:
-                error = answer.partitions.get(wire_key, ErrorCode.unknown_server_error)
-            if error is ErrorCode.none:
+        for (_, index), error in errors_of(request, answer):
+            if error in GRANTED:
                 self._sent[index].granted(moment)
             else:
                 self._refused(index, error, moment)
@@ -174,13 +171,14 @@ class Moving:
 
     def told(self, ask: Ask, standing: Standing | None) -> None:
         """Take note of what the leader of a partition answers; None: nothing."""
-        before = self._asks.last(ask.partition).phase
+        before, is_new = self._asks.last(ask.partition).phase, not self._asks.is_heard_of(ask.partition)
         self._asks.told(ask, standing)
         last = self._asks.last(ask.partition)
         self._fresh.told(ask, is_answer=self._asks.is_settled(ask.partition))
         if last.phase == SERVED and ask.partition not in self._served:
             self._served.add(ask.partition)
-            self._reports.append(Taken(OFFSETS_TOPIC, ask.partition, last.next_offset, last.records))
+            if not is_new:  # one that was served before this leader of the controller began is no news
+                self._reports.append(Taken(OFFSETS_TOPIC, ask.partition, last.next_offset, last.records))
         elif last.phase in (NOTHING, DROPPING):
             self._served.discard(ask.partition)
             if before == SEALED:

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from kio.schema.errors import ErrorCode
 
 from actors.upstream.moves import Cancel, Elect, Move, ToIsr, ToReplicas
 from actors.upstream.partitions import BrokerState
@@ -11,12 +13,16 @@ from actors.upstream.requests import (
     AlterPartition,
     AlterPartitionReassignments,
     ElectLeaders,
+    PartitionErrors,
     PartitionsRequest,
     ReassignedPartition,
 )
 
 Key = tuple[str, int]
 """A partition by topic and index."""
+GRANTED: Final = (ErrorCode.none, ErrorCode.election_not_needed, ErrorCode.new_leader_elected)
+"""Answers that say that a move is done. AlterPartition says that its sender leads no more, if that is what
+came of it."""
 
 
 class Decided(NamedTuple):
@@ -75,6 +81,15 @@ def keys_of(request: PartitionsRequest) -> Iterator[tuple[Key, tuple[str | bytes
         case ElectLeaders():
             for key in request.partitions:
                 yield key, key
+
+
+def errors_of(request: PartitionsRequest, answer: PartitionErrors) -> Iterator[tuple[Key, ErrorCode]]:
+    """Yield every partition of a request, and what the answer says of it."""
+    for key, wire_key in keys_of(request):
+        error = answer.error_code
+        if error is ErrorCode.none:
+            error = answer.partitions.get(wire_key, ErrorCode.unknown_server_error)
+        yield key, error
 
 
 def _altered(decided: Decided, move: ToIsr, brokers: Mapping[int, BrokerState]) -> AlteredPartition:
