@@ -126,7 +126,7 @@ class UpstreamNode:
     async def open(self) -> None:
         """Begin to follow the cluster, and wait until it can be read and a broker of it can be asked. Raises
         TimeoutError that says why not."""
-        self._tasks.spawn(self._follow())
+        self._tasks.spawn(self._follower.run())
         self._tasks.spawn(self._look_out())
         loop = asyncio.get_running_loop()
         deadline = loop.time() + FIRST_LOOK_TIMEOUT_S
@@ -183,15 +183,6 @@ class UpstreamNode:
         }
 
     # The image.
-
-    async def _follow(self) -> None:
-        """Follow the cluster for ever: a broker that has stopped reading holds up the shutdown of others."""
-        while True:
-            try:
-                await self._follower.run()
-            except Exception:
-                log.exception("the cluster's metadata cannot be followed; next try in %s s", REFUSED_PAUSE_S)
-                await asyncio.sleep(REFUSED_PAUSE_S)
 
     async def _look_out(self) -> None:
         """Note whenever the cluster's metadata have changed."""

@@ -12,6 +12,7 @@ one that comes from a snapshot takes the place of the image before it when the s
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 from uuid import UUID
@@ -37,6 +38,8 @@ from actors.upstream.controllers import (
     words,
 )
 from actors.upstream.image import ClusterImage
+
+log = logging.getLogger("groupd.upstream")
 
 METADATA_TOPIC_ID: Final = UUID(int=1)
 FETCH_VERSIONS: Final = (17, 16, 15, 14, 13)
@@ -94,6 +97,12 @@ class Follower:
                 failures = 0 if self.problem is None else failures + 1
                 self.problem = str(error) or "the controller does not answer"
                 pause_s = AGAIN_PAUSES_S[min(failures, len(AGAIN_PAUSES_S) - 1)]
+            except Exception as error:
+                # Whoever has stopped reading decides on metadata that are old, and as a broker holds up the
+                # shutdown of others.
+                log.exception("the cluster's metadata cannot be followed; next try in %s s", CHANGED_PAUSE_S)
+                self.problem, pause_s = f"a mistake of this release: {error!r}", CHANGED_PAUSE_S
+                self._begin_anew()  # half of a batch may be applied
             await asyncio.sleep(pause_s)
 
     async def read_once(self, timeout_s: float) -> ClusterImage:

@@ -13,7 +13,9 @@ from kio.schema.snapshot_footer_record.v0.data import SnapshotFooterRecord
 from kio.static.primitive import i16
 
 from actors.ground.limits import METADATA_BATCH_BYTES_MAX, METADATA_SNAPSHOT_CHUNK_BYTES
-from actors.upstream import controllers
+from actors.topics.batch import BatchHeader
+from actors.upstream import controllers, following
+from actors.upstream.applying import apply_batch
 from actors.upstream.control_records import SNAPSHOT_FOOTER
 from actors.upstream.controllers import CannotFollow
 from actors.upstream.following import Follower
@@ -210,6 +212,33 @@ def test_damage_is_told_and_read_again() -> None:
             controller.batches, controller.high_watermark = [good[:-1] + bytes([good[-1] ^ 1])], 1
             with pytest.raises(CannotFollow, match="the batch at offset 0 does not match its CRC"):
                 await Follower(connector(), [controller.address]).read_once(READ_S)
+
+    run(story())
+
+
+def test_what_nobody_foresaw_does_not_end_the_follower(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record breaks the code that applies it, when half of its batch is in the image."""
+    mistakes = iter([ZeroDivisionError("nobody foresaw this")])
+
+    def applied(image: ClusterImage, header: BatchHeader, raw: bytes) -> bool:
+        is_snapshots_end = apply_batch(image, header, raw)
+        for mistake in mistakes:
+            raise mistake
+        return is_snapshots_end
+
+    monkeypatch.setattr(following, "apply_batch", applied)
+    monkeypatch.setattr(following, "CHANGED_PAUSE_S", 0.5)
+
+    async def story() -> None:
+        async with ScriptedController().listening() as controller:
+            controller.batches, controller.high_watermark = [batch(0, named(1), named(2))], 2
+            async with followed(controller) as follower:
+                await reached(lambda: "nobody foresaw this" in (follower.problem or ""))
+                assert follower.image is None
+                await reached(lambda: names(follower.image) == ["topic-1", "topic-2"])
+                await reached(lambda: follower.problem is None)
+                assert follower.image is not None
+                assert follower.image.changes == 2, "nothing is applied twice"
 
     run(story())
 
