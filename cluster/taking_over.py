@@ -8,10 +8,11 @@ here; it goes on without him.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from actors.ground.upstream_goal import ABORTED, ATTACHED, DETACHED, GOAL_NAMES, LEAVING, PAUSED
+from actors.upstream.controllers import listed
 from actors.upstream.joining import ATTACHED as SERVED
 from actors.upstream.joining import WAITING
 from cluster.replica_changes import LOOK_INTERVAL_S, ReplicaChanges
@@ -106,10 +107,6 @@ class TakeOverState(NamedTuple):
         }
 
 
-def _listed(addresses: Iterable[tuple[str, int]]) -> str:
-    return ",".join(f"{host}:{port}" for host, port in addresses)
-
-
 def left_s(done: int, total: int, elapsed_s: float) -> float | None:
     """Return how many seconds are left if the rest takes as long as what was done; None if nothing was."""
     return None if not done else (total - done) * elapsed_s / done
@@ -125,8 +122,8 @@ class TakeOver(ReplicaChanges):
         return TakeOverState(
             Upstream(
                 found["cluster_id"],
-                _listed(found["brokers"]),
-                _listed(found["controllers"]),
+                listed(found["brokers"]),
+                listed(found["controllers"]),
                 found["listener"],
             ),
             _GOALS[found["goal"]],

@@ -33,7 +33,7 @@ from actors.topics.waiting import PartitionKey
 
 FETCH_BYTES_MAX = 55 * 1024 * 1024
 """The most bytes that one answer holds, save for its first batch: Kafka's `fetch.max.bytes`."""
-_TOPIC_IDS_SINCE = 13
+TOPIC_IDS_SINCE = 13
 """The first version that has topic ids instead of names (KIP-516)."""
 _REPLICA_STATE_SINCE = 15
 _NOT_READ = frozenset(
@@ -135,7 +135,7 @@ def _opened(context: BrokerContext, version: int, entity: Any, named: Sequence[F
     if epoch in (FIRST_EPOCH, LAST_EPOCH):
         sessions.end(session_id)
         return _Request(version, entity, named, begins_session=epoch == FIRST_EPOCH)
-    by_id = version >= _TOPIC_IDS_SINCE
+    by_id = version >= TOPIC_IDS_SINCE
     session = sessions.go_on(session_id, epoch, by_id=by_id, now_ms=context.clock_ms())
     forgotten = (
         (_topic_of(version, topic), partition)
@@ -160,7 +160,7 @@ def _refused(
     session_id: int = NO_SESSION,
 ) -> Any:
     """Return the answer that refuses a whole request, and in the versions of names each of its partitions."""
-    reads = [] if version >= _TOPIC_IDS_SINCE else [(each, Read(error_code, aborted=())) for each in named]
+    reads = [] if version >= TOPIC_IDS_SINCE else [(each, Read(error_code, aborted=())) for each in named]
     return answer_entity(context, version, session_id, reads, error_code)
 
 
@@ -183,7 +183,7 @@ def _named(context: BrokerContext, version: int, entity: Any) -> Sequence[Follow
 
 
 def _topic_of(version: int, topic: Any) -> Topic:
-    told: Topic = topic.topic_id if version >= _TOPIC_IDS_SINCE else topic.topic
+    told: Topic = topic.topic_id if version >= TOPIC_IDS_SINCE else topic.topic
     return told
 
 
@@ -277,7 +277,7 @@ def _answered(context: BrokerContext, request: _Request, read: _ReadAll) -> Any:
     if request.begins_session:
         session_id = context.fetch_sessions.begin(
             [(followed, each.told) for followed, each in pairs],
-            by_id=request.version >= _TOPIC_IDS_SINCE,
+            by_id=request.version >= TOPIC_IDS_SINCE,
             now_ms=context.clock_ms(),
         )
     return answer_entity(context, request.version, session_id, pairs)

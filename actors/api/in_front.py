@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from actors.api.in_place import Screen
 from actors.api.metadata import (
     GROUP,
-    Place,
+    CoordinatorFields,
     coordinator_at,
     coordinator_type,
     coordinators_answer,
@@ -78,7 +78,7 @@ def _is_known(view: FrontView) -> bool:
     return OFFSETS_TOPIC in view.cluster.topic_ids or view.image.upstream_goal != DETACHED
 
 
-def _coordinator(view: FrontView, group_id: str) -> Place:
+def _coordinator(view: FrontView, group_id: str) -> CoordinatorFields:
     number = partitioning_of(view.image).partition_of(group_id)
     topic = view.cluster.topic(OFFSETS_TOPIC)
     state = None if topic is None else topic.partitions.get(number)
@@ -87,14 +87,11 @@ def _coordinator(view: FrontView, group_id: str) -> Place:
     if inner_id(view.spec, state.leader) in view.image.nodes:
         return _of_ours(view, number)
     broker = view.cluster.brokers.get(state.leader)
-    endpoints = () if broker is None or broker.fenced else broker.endpoints
-    for endpoint in endpoints:
-        if endpoint.name == view.spec.listener:
-            return coordinator_at(state.leader, endpoint.host, endpoint.port)
-    return no_coordinator()
+    address = None if broker is None or broker.fenced else broker.address(view.spec.listener)
+    return no_coordinator() if address is None else coordinator_at(state.leader, *address)
 
 
-def _of_ours(view: FrontView, number: int) -> Place:
+def _of_ours(view: FrontView, number: int) -> CoordinatorFields:
     leader = view.offsets_leaders.get(number, view.image.offsets_leaders[number])
     node = view.image.nodes.get(leader)
     if node is None or not node.alive:

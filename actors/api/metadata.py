@@ -163,7 +163,7 @@ def partition_fields(partition: int, leader: int, led: bool) -> dict[str, Any]:
     }
 
 
-Place = dict[str, Any]
+CoordinatorFields = dict[str, Any]
 """What FindCoordinator answers for one key, as the fields of its entry."""
 
 
@@ -177,7 +177,7 @@ def find_coordinator_answer(
     return coordinators_answer(version, entity, partial(_coordinator, image, overlay))
 
 
-def coordinators_answer(version: int, entity: Any, place_of: Callable[[int, str], Place]) -> Any:
+def coordinators_answer(version: int, entity: Any, place_of: Callable[[int, str], CoordinatorFields]) -> Any:
     """Return the answer to FindCoordinator, with what `place_of` says of each key and its type."""
     key_type = coordinator_type(version, entity)
     response_class = codec.response_class(FIND_COORDINATOR, version)
@@ -198,7 +198,9 @@ def coordinator_type(version: int, entity: Any) -> int:
     return int(entity.key_type) if version >= 1 else GROUP
 
 
-def _coordinator(image: MetadataImage, overlay: Mapping[int, int], key_type: int, key: str) -> Place:
+def _coordinator(
+    image: MetadataImage, overlay: Mapping[int, int], key_type: int, key: str
+) -> CoordinatorFields:
     if key_type not in (GROUP, TRANSACTION):
         return no_coordinator(
             ErrorCode.invalid_request, f"Coordinators of type {key_type} are not supported."
@@ -212,7 +214,7 @@ def _coordinator(image: MetadataImage, overlay: Mapping[int, int], key_type: int
     return coordinator_at(node.node_id, node.host, node.port)
 
 
-def coordinator_at(broker_id: int, host: str, port: int) -> Place:
+def coordinator_at(broker_id: int, host: str, port: int) -> CoordinatorFields:
     """Return what is told of a coordinator that is known."""
     return {
         "error_code": ErrorCode.none,
@@ -226,7 +228,7 @@ def coordinator_at(broker_id: int, host: str, port: int) -> Place:
 def no_coordinator(
     error_code: ErrorCode = ErrorCode.coordinator_not_available,
     message: str = "The coordinator is not available.",
-) -> Place:
+) -> CoordinatorFields:
     """Return what is told of a coordinator that is not known."""
     return {
         "error_code": error_code,

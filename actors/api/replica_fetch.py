@@ -15,7 +15,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from actors.api.context import BrokerContext
-from actors.api.fetch import fetch, follower_of
+from actors.api.fetch import TOPIC_IDS_SINCE, fetch, follower_of
 from actors.catalog import codec
 from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.protocol.api_keys import FETCH
@@ -23,7 +23,6 @@ from actors.protocol.header import Header
 from actors.security.topic_checks import RestrictedFetch
 from actors.topics.fetch_sessions import LAST_EPOCH, NO_SESSION
 
-_TOPIC_IDS_SINCE = 13
 _ALONE = {"session_id": NO_SESSION, "session_epoch": LAST_EPOCH, "forgotten_topics_data": ()}
 """The fields of a request that is of no session, as far as its version has them."""
 
@@ -38,8 +37,10 @@ def is_followed(context: BrokerContext, header: Header, entity: Any) -> bool:
 async def replica_fetch(context: BrokerContext, header: Header, entity: Any) -> Any:
     """Answer Fetch of a broker that follows."""
     version = header.api_version
-    ours = [topic for topic in entity.topics if _name(context, version, topic) == OFFSETS_TOPIC]
-    others = [topic for topic in entity.topics if topic not in ours]
+    ours: list[Any] = []
+    others: list[Any] = []
+    for topic in entity.topics:
+        (ours if _name(context, version, topic) == OFFSETS_TOPIC else others).append(topic)
     if not ours:
         await asyncio.sleep(entity.max_wait.total_seconds())
         return _answer(version, _empty(version, others))
@@ -49,7 +50,7 @@ async def replica_fetch(context: BrokerContext, header: Header, entity: Any) -> 
 
 
 def _name(context: BrokerContext, version: int, topic: Any) -> str | None:
-    name: str | None = topic.topic if version < _TOPIC_IDS_SINCE else context.topic_name(topic.topic_id)
+    name: str | None = topic.topic if version < TOPIC_IDS_SINCE else context.topic_name(topic.topic_id)
     return name
 
 

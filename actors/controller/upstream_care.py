@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from actors import runtime
+from actors.ground.clock import monotonic_ms
+from actors.ground.image import NO_TOPIC_ID
 from actors.ground.spec import UpstreamSpec, broker_name, partition_group, partition_name
 from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.ground.upstream_goal import DETACHED, GOAL_NAMES
@@ -22,7 +23,7 @@ from actors.metadata.state import MetadataState
 from actors.metadata.upstream_commands import SetUpstreamGoal
 from actors.upstream.asks import Ask
 from actors.upstream.connecting import connector
-from actors.upstream.controller import may_cordon
+from actors.upstream.controller import Controller, may_cordon
 from actors.upstream.controller_link import ControllerLink
 from actors.upstream.following import Follower
 from actors.upstream.given import unpack_given
@@ -198,7 +199,7 @@ class _Care:
     async def _order(self) -> None:
         """Tell the leaders of our partitions what is to be done, until nothing is any more."""
         while not (self.moving.is_clear and not self._stray_partitions(self._cluster)):
-            for ask in self.moving.asks(_now_ms()):
+            for ask in self.moving.asks(monotonic_ms()):
                 task = asyncio.ensure_future(self._tell(ask))
                 self._calls.add(task)
                 task.add_done_callback(self._calls.discard)
@@ -265,8 +266,9 @@ class _Care:
         return image
 
     def _seen(self) -> Seen:
-        cluster, state, controller = self._cluster, self._state(), self._mover.controller
+        cluster, state = self._cluster, self._state()
         topic = cluster.topic(OFFSETS_TOPIC)
+        can_cordon, refuses = _cordoning(self._mover.controller)
         return Seen(
             goal=state.upstream_goal,
             metadata_offset=cluster.offset,
@@ -277,27 +279,28 @@ class _Care:
             leaders=self._raft_leaders(),
             partition_count=state.offsets_partitions,
             tier=self._tier(),
-            can_cordon=controller is not None and may_cordon(controller),
-            refuses_cordoned=controller is not None and refuses_cordoned(controller.supported),
+            can_cordon=can_cordon,
+            refuses_cordoned=refuses,
         )
 
     def _facts(self) -> Facts:
         """Return what the reconcile of leaders has to know."""
-        cluster, controller = self._cluster, self._leading.controller
-        topic, served = cluster.topic(OFFSETS_TOPIC), self.moving.served
+        cluster, served = self._cluster, self.moving.served
+        topic = cluster.topic(OFFSETS_TOPIC)
+        can_cordon, refuses = _cordoning(self._leading.controller)
         dead = (node_id for node_id, node in self._state().nodes.items() if not node.alive)
         return Facts(
             metadata_offset=cluster.offset,
             topic=OFFSETS_TOPIC,
-            topic_id=bytes(16) if topic is None else topic.topic_id,
+            topic_id=NO_TOPIC_ID if topic is None else topic.topic_id,
             partitions={} if topic is None else dict(topic.partitions),
             leaders={index: each for index, each in self._raft_leaders().items() if index in served},
             brokers=dict(cluster.brokers),
             tier=self._tier(),
             dead=frozenset(map(self._spec.broker_id, dead)),
             strays=self._stray_partitions(cluster),
-            can_cordon=controller is not None and may_cordon(controller),
-            refuses_cordoned=controller is not None and refuses_cordoned(controller.supported),
+            can_cordon=can_cordon,
+            refuses_cordoned=refuses,
             uncordoned=self.moving.uncordoned,
         )
 
@@ -306,12 +309,8 @@ class _Care:
 
     def _addresses(self, cluster: ClusterImage) -> dict[int, tuple[str, int]]:
         """Return where each broker listens for our nodes."""
-        found = {}
-        for broker in cluster.brokers.values():
-            for endpoint in broker.endpoints:
-                if endpoint.name == self._spec.listener:
-                    found[broker.broker_id] = (endpoint.host, endpoint.port)
-        return found
+        found = {each.broker_id: each.address(self._spec.listener) for each in cluster.brokers.values()}
+        return {broker_id: address for broker_id, address in found.items() if address is not None}
 
     def _raft_leaders(self) -> dict[int, RaftLeader]:
         """Return the leaders of our partitions, as the controller last heard."""
@@ -340,5 +339,9 @@ class _Care:
         return strays
 
 
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
+def _cordoning(controller: Controller | None) -> tuple[bool, bool]:
+    """Return whether directories can be cordoned, and whether assignments by hand to cordoned brokers are
+    refused, by what is known of the active controller."""
+    if controller is None:
+        return False, False
+    return may_cordon(controller), refuses_cordoned(controller.supported)

@@ -15,6 +15,11 @@ def monotonic_us() -> int:
     return time.monotonic_ns() // 1_000
 
 
+def monotonic_ms() -> int:
+    """Return the monotonic clock's time in milliseconds."""
+    return time.monotonic_ns() // 1_000_000
+
+
 def steady_clock_ms() -> Callable[[], int]:
     """Return a clock for one process: a function that returns the tier's time in ms."""
     offset_ms = time.time_ns() // 1_000_000 - time.monotonic_ns() // 1_000_000

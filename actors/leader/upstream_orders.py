@@ -124,12 +124,8 @@ class UpstreamOrders:
         if before is not None:
             await asyncio.wait((before,))
         self._problem = None
-        work = self._works.get(order.order)
         try:
-            if work is None:
-                self._problem = f"this release cannot fulfil the order {order.order!r}"
-            else:
-                await work(order)
+            await self._works[order.order](order)
         except Exception as error:
             self._problem = f"{order.order} failed: {error!r}"
             log.exception("order %s of offsets partition %d failed", order.order, self._partition)

@@ -36,9 +36,11 @@ class Unreadable(ValueError):
 
 def pack_image(image: MetadataImage) -> bytes:
     of_level = FORMAT - 1 + image.features.level(GROUPD_VERSION)
-    has_news = image.homes or image.undropped or image.upstream_goal or image.upstream
+    is_in_front = image.upstream_goal != DETACHED or image.upstream is not None
+    has_splits = image.undropped or is_in_front
+    has_homes = image.homes or has_splits
     fields: tuple[Any, ...] = (
-        max(of_level, WITH_HOMES) if has_news else of_level,
+        max(of_level, WITH_HOMES) if has_homes else of_level,
         image.version,
         image.cluster_id,
         image.controller_node_id,
@@ -52,11 +54,11 @@ def pack_image(image: MetadataImage) -> bytes:
         image.broker_configs,
         image.features,
     )
-    if has_news:
+    if has_homes:
         fields = (*fields, image.homes)
-    if image.undropped or image.upstream_goal or image.upstream:
+    if has_splits:
         fields = (*fields, image.unmoved, image.undropped)
-    if image.upstream_goal or image.upstream:
+    if is_in_front:
         fields = (*fields, image.upstream_goal)
     if image.upstream is not None:
         fields = (*fields, (image.upstream.offsets_topic_id, dict(image.upstream.racks)))

@@ -9,11 +9,11 @@ connection by then can renew it, because every actor holds the credentials.
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable
 from typing import Final
 
 from actors.catalog.api_versions import Told
+from actors.ground.clock import monotonic_ms
 from actors.ground.identity import ClientIdentity
 from actors.ground.image import MetadataImage
 from actors.ground.spec import SASL_PLAINTEXT, BrokerSettings
@@ -26,10 +26,6 @@ IsTiers = Callable[[Header, bytes, int], bool]
 """A function that says whether a request (header, frame, offset of the body) comes from the tier's own
 nodes."""
 NONCE_BYTES: Final = 24
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
 
 
 class Sasl:
@@ -67,7 +63,7 @@ class Sasl:
         if not identity.session_expires_ms:
             return None
         if header.api_key not in (SASL_HANDSHAKE, SASL_AUTHENTICATE):
-            if _now_ms() < identity.session_expires_ms:
+            if monotonic_ms() < identity.session_expires_ms:
                 return None
             connection.close("the session is over, and the client has not authenticated again")
             return b""
@@ -86,5 +82,5 @@ class Sasl:
 
     def _known(self, identity: ClientIdentity, principal: str) -> ClientIdentity:
         reauth_ms = self._policy.reauth_ms
-        expires_ms = _now_ms() + reauth_ms if reauth_ms else 0
+        expires_ms = monotonic_ms() + reauth_ms if reauth_ms else 0
         return identity._replace(principal=principal, session_expires_ms=expires_ms)

@@ -325,8 +325,8 @@ class UpstreamNode:
 
     def _addresses_of(self, broker_id: int) -> list[Address]:
         broker = None if self.cluster is None else self.cluster.brokers.get(broker_id)
-        endpoints = () if broker is None else broker.endpoints
-        return [(each.host, each.port) for each in endpoints if each.name == self._spec.listener]
+        address = None if broker is None else broker.address(self._spec.listener)
+        return [] if address is None else [address]
 
     def decide(self, early: EarlyConnection, frame: bytes, service: Service) -> Decision | None:
         """Decide about a connection that has yet to show what it is; None: as in any tier. Clients ask for

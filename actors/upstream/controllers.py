@@ -8,7 +8,7 @@ name.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -184,4 +184,10 @@ async def call(wire: Wire, api: str, version: int, **fields: Any) -> dict[str, A
 
 
 def words(address: Address) -> str:
+    """Return an address as people and clients' settings have it."""
     return f"{address[0]}:{address[1]}"
+
+
+def listed(addresses: Iterable[Address]) -> str:
+    """Return addresses as clients' settings have them, with commas between them."""
+    return ",".join(map(words, addresses))

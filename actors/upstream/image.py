@@ -66,6 +66,10 @@ class Broker(NamedTuple):
     cordoned_log_dirs: tuple[bytes, ...]
     """The directories on which nothing new is placed (KIP-1066)."""
 
+    def address(self, listener: str) -> tuple[str, int] | None:
+        """Return where the broker's listener of a name is; None if it has none of that name."""
+        return next(((each.host, each.port) for each in self.endpoints if each.name == listener), None)
+
     @property
     def is_cordoned(self) -> bool:
         """Whether nothing new can be placed on this broker."""

@@ -133,8 +133,8 @@ class OffsetsFollower:
             raise TakingRefused(answer.message or answer.error_code.name)
 
     async def _round(self, order: Order, source: Source, place: Place) -> Outcome:
-        """Fetch from a place as one replica, or as all if the end was reached. The first one's records are
-        those that are taken."""
+        """Fetch from a place as one replica, or as all if the end was reached: then the others ask for as
+        little as can be, to say where they stand. The answer with the most records is the one that counts."""
         first = order.replicas[self._first % len(order.replicas)]
         others = [replica for replica in order.replicas if replica != first] if self.at_end else []
         answers = await asyncio.gather(

@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 import msgpack
 
+from actors.ground.image import NO_TOPIC_ID, TopicId
+
 LOOK: Final = "look"
 """Only the answer is wanted. What was under way ends after a while if only this comes."""
 FOLLOW: Final = "follow"
@@ -30,8 +32,6 @@ SEALED: Final = "sealed"
 DROPPING: Final = "dropping"
 PHASES: Final = frozenset({NOTHING, FOLLOWED, SERVED, SEALED, DROPPING})
 
-NO_TOPIC: Final = bytes(16)
-
 
 class OrderUnreadable(ValueError):
     """Raised if an order or an answer is not what this release reads."""
@@ -50,7 +50,7 @@ class Order(NamedTuple):
     """What the leader of an offsets partition shall do. Fields that an order has no use for are empty."""
 
     order: str
-    topic_id: bytes = NO_TOPIC
+    topic_id: TopicId = NO_TOPIC_ID
     """The id of the upstream's `__consumer_offsets`."""
     source: Source | None = None
     """Whom to follow; None: nobody leads the partition now."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from kio.schema.errors import ErrorCode
 
+from actors.ground.clock import monotonic_ms
 from actors.upstream.controller import Controller
 from actors.upstream.controller_link import ControllerLink, ControllerNotFound, LinkLost
 from actors.upstream.requests import Answer, Request
@@ -77,7 +77,7 @@ class Reconciling(Generic[F]):
             for link in self._links:
                 self._start(self._connect(link))
             while True:
-                turn = self._reconcile.turn(self._facts(), _now_ms())
+                turn = self._reconcile.turn(self._facts(), monotonic_ms())
                 for report in turn.reports:
                     log.info("%s", report)
                 for request in turn.requests:
@@ -120,22 +120,18 @@ class Reconciling(Generic[F]):
             async with asyncio.timeout(LINK_S):
                 link = await self._free.get()
         except TimeoutError:
-            self._reconcile.lost(request, _now_ms())  # it was decided on facts that are old by now
+            self._reconcile.lost(request, monotonic_ms())  # it was decided on facts that are old by now
             return
         try:
             answer = await link.call(request)
         except LinkLost as error:
             log.info("the active controller is looked for again: %s", error)
-            self._reconcile.lost(request, _now_ms())
+            self._reconcile.lost(request, monotonic_ms())
             await self._connect(link)
         else:
-            self._reconcile.answered(request, answer, _now_ms())
+            self._reconcile.answered(request, answer, monotonic_ms())
             self.look()
             if answer.error_code is ErrorCode.not_controller:
                 await self._connect(link)
             else:
                 self._free.put_nowait(link)
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
+from actors.ground.clock import monotonic_ms
 from actors.upstream import identity
 from actors.upstream.controller_link import ControllerLink, ControllerNotFound, LinkLost
 from actors.upstream.node import TierNode
@@ -70,7 +70,7 @@ class RegisteredNode:
         OSError if the epoch cannot be written."""
         try:
             while True:
-                step = self._machine.step(self._facts(), _now_ms())
+                step = self._machine.step(self._facts(), monotonic_ms())
                 match step:
                     case Over():
                         if step.refusal is not None:
@@ -86,7 +86,7 @@ class RegisteredNode:
                         except LinkLost as error:
                             self._machine.failed(str(error))
                         else:
-                            self._machine.answered(answer, _now_ms())
+                            self._machine.answered(answer, monotonic_ms())
                             await self._keep()
                 self._tell()
         finally:
@@ -99,10 +99,10 @@ class RegisteredNode:
         except ControllerNotFound as error:
             log.warning("%s; going on looking", error)
         else:
-            self._machine.found(controller, _now_ms())
+            self._machine.found(controller, monotonic_ms())
 
     async def _wait(self, until_ms: int) -> None:
-        ahead_ms = min(max(until_ms - _now_ms(), 1), LOOK_MS)
+        ahead_ms = min(max(until_ms - monotonic_ms(), 1), LOOK_MS)
         with suppress(TimeoutError):
             async with asyncio.timeout(ahead_ms / 1000):
                 await self._looked.wait()
@@ -118,7 +118,3 @@ class RegisteredNode:
     def _tell(self) -> None:
         for happened in self._machine.told():
             log.info("%s", happened)
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

@@ -14,13 +14,13 @@ from typing import Final
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from actors.upstream.controllers import listed
 from bench.attached.judge import Standing
 from bench.chaos.targets.kafka_site import active_controller
 from bench.chaos.targets.target import until
 from bench.ground.interrupts import deaf
 from bench.ground.throwaway import Tier
 from bench.peers.kafka_nodes import KafkaNodes, missing
-from bench.peers.lines import Address
 
 BROKERS: Final = 3
 CONTROLLERS: Final = 3
@@ -45,11 +45,6 @@ class Nodes(KafkaNodes):
     """Brokers, and controllers of their own."""
 
     controllers_apart = CONTROLLERS
-
-
-def words(address: Address) -> str:
-    """Return an address as clients are given it."""
-    return f"{address[0]}:{address[1]}"
 
 
 @contextmanager
@@ -193,13 +188,13 @@ class Site:
 
 def in_front_of(nodes: KafkaNodes) -> Tier:
     """Return a tier of three nodes that stands in front of the cluster, not started yet."""
-    controllers = ",".join(words(nodes.controller(number)) for number in nodes.controller_numbers)
+    controllers = listed(map(nodes.controller, nodes.controller_numbers))
     return Tier("--upstream", bootstrap_of(nodes), "--controllers", controllers)
 
 
 def bootstrap_of(nodes: KafkaNodes) -> str:
     """Return the brokers' addresses."""
-    return ",".join(words(nodes.address(number)) for number in nodes.numbers)
+    return listed(map(nodes.address, nodes.numbers))
 
 
 def _ended(process: subprocess.Popen[bytes]) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from actors.ground.spec import UpstreamSpec
-from actors.upstream.controllers import Address, CannotFollow, Elsewhere, NotAllowed, find_active
+from actors.upstream.controllers import Address, CannotFollow, Elsewhere, NotAllowed, find_active, listed
 from cluster import tier_file
 from cluster.attaching.facts import Wishes
 from cluster.attaching.looking import connector, look
@@ -81,7 +81,7 @@ def _again(settings: Settings, existing: TierFile, data_dir: Path) -> UpstreamSp
 
 def _check_cluster(kept: UpstreamSpec, data_dir: Path) -> None:
     """Check that the controllers are of the cluster that the tier was made for. Raises TierError."""
-    servers = ",".join(f"{host}:{port}" for host, port in kept.controllers)
+    servers = listed(kept.controllers)
 
     async def asked() -> str | None:
         active = await find_active(connector(properties(servers, None)), kept.controllers)

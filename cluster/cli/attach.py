@@ -10,6 +10,7 @@ import typer
 
 from cluster.cli.common import (
     DATA_DIR_DEFAULT,
+    EXIT_INTERRUPTED,
     EXIT_WRONG_SETTING,
     DataDirOption,
     JsonOption,
@@ -21,7 +22,7 @@ from cluster.cli.common import (
     print_json,
 )
 from cluster.cli.kafka import CommandConfigOption
-from cluster.cli.reach import Reached, reach
+from cluster.cli.reach import reach
 from cluster.cli.replicas import WaitOption
 from cluster.cli.tables import Table
 from cluster.tier_file import TierError, hint
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 EXIT_BLOCKED: Final = 1
 EXIT_NOT_SEEN: Final = EXIT_WRONG_SETTING
-EXIT_INTERRUPTED: Final = 130
+NOTHING_BEGUN: Final = "nothing is taken over: `groupd attach` begins that"
 WIDE: Final = 120
 """How wide a terminal has to be for a table of obstacles; on a narrower one they stand below each other."""
 _LISTENER: Final = re.compile(r"([A-Za-z0-9_.-]+)://[^/]*:\d{1,5}")
@@ -110,10 +111,10 @@ def attach(
         cluster = _Cluster(bootstrap, controllers, command_config, controllers_config or command_config)
         _plan(cluster, range(first_id, first_id + nodes), listeners, as_json=as_json)
     with errors():
-        reached = reach(data_dir)
+        take_over = take_over_of(data_dir)
         configs = command_config, controllers_config or command_config
-        _begin(take_over_of(reached), configs, despite=despite_warnings, as_json=as_json)
-        follow(take_over_of(reached), data_dir, wait=wait, as_json=as_json)
+        _begin(take_over, configs, despite=despite_warnings, as_json=as_json)
+        _follow(take_over, data_dir, wait=wait, as_json=as_json)
     leave()
 
 
@@ -121,7 +122,7 @@ def attach(
 def status(data_dir: DataDirOption = DATA_DIR_DEFAULT, as_json: JsonOption = False) -> None:
     """Show how far every offsets partition is."""
     with errors():
-        state = take_over_of(reach(data_dir)).state()
+        state = take_over_of(data_dir).state()
     if as_json:
         print_json(state.plain())
     else:
@@ -138,7 +139,7 @@ def pause(
     """Begin no further partition; what is under way is finished."""
     from actors.ground.upstream_goal import PAUSED
 
-    _change(PAUSED, data_dir, wait=wait, as_json=as_json)
+    change(PAUSED, NOTHING_BEGUN, data_dir, wait=wait, as_json=as_json)
 
 
 @commands.command(epilog=examples("groupd attach resume"))
@@ -148,7 +149,7 @@ def resume(
     """Go on after a pause or an abort, or take back what `groupd detach` has begun."""
     from actors.ground.upstream_goal import ATTACHED
 
-    _change(ATTACHED, data_dir, wait=wait, as_json=as_json)
+    change(ATTACHED, NOTHING_BEGUN, data_dir, wait=wait, as_json=as_json)
 
 
 @commands.command(epilog=examples("groupd attach abort"))
@@ -158,25 +159,28 @@ def abort(
     """Give back what is under way. Partitions that the tier serves stay with it."""
     from actors.ground.upstream_goal import ABORTED
 
-    _change(ABORTED, data_dir, wait=wait, as_json=as_json)
+    change(ABORTED, NOTHING_BEGUN, data_dir, wait=wait, as_json=as_json)
 
 
-def take_over_of(reached: Reached) -> TakeOver:
-    """Return the take-over of a tier's cluster."""
+def take_over_of(data_dir: Path) -> TakeOver:
+    """Return the take-over of a running tier's cluster. Raises TierError."""
     from cluster.taking_over import TakeOver
 
+    reached = reach(data_dir)
     return TakeOver(reached.tier, reached.data_dir)
 
 
-def _change(goal: int, data_dir: Path, *, wait: bool, as_json: bool) -> None:
+def change(goal: int, if_detached: str, data_dir: Path, *, wait: bool, as_json: bool) -> None:
+    """Have a tier pursue another goal, wait for that if it is wanted, and end the command. `if_detached` is
+    what is said if the brokers coordinate all groups."""
     from actors.ground.upstream_goal import DETACHED
 
     with errors():
-        take_over = take_over_of(reach(data_dir))
+        take_over = take_over_of(data_dir)
         if take_over.state().goal == DETACHED:
-            raise TierError("nothing is taken over: `groupd attach` begins that")
+            raise TierError(if_detached)
         take_over.want(goal)
-        follow(take_over, data_dir, wait=wait, as_json=as_json)
+        _follow(take_over, data_dir, wait=wait, as_json=as_json)
     leave()
 
 
@@ -215,7 +219,7 @@ def _begin(
     take_over.want(ATTACHED)
 
 
-def follow(take_over: TakeOver, data_dir: Path, *, wait: bool, as_json: bool) -> None:
+def _follow(take_over: TakeOver, data_dir: Path, *, wait: bool, as_json: bool) -> None:
     """Wait until it is done, if that is wanted, and say how far it is."""
     from cluster.cli.attach_progress import progress
 
@@ -248,7 +252,7 @@ def _plan(cluster: _Cluster, ids: range, listeners: list[str] | None, *, as_json
     except TierError as error:
         fail(str(error), EXIT_NOT_SEEN)
     except KeyboardInterrupt:
-        fail("interrupted", 130)
+        fail("interrupted", EXIT_INTERRUPTED)
     made = planned(facts, Wishes(ids.start, len(ids), names))
     if as_json:
         print_json(plain(made))

@@ -21,6 +21,7 @@ console = Console()
 """The console of all commands."""
 EXIT_FAILED = 1
 EXIT_WRONG_SETTING = 2
+EXIT_INTERRUPTED = 130
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 DataDirOption = Annotated[
@@ -55,7 +56,7 @@ def errors() -> Iterator[None]:
     except TierError as error:
         fail(str(error))
     except KeyboardInterrupt:
-        fail("interrupted", 130)
+        fail("interrupted", EXIT_INTERRUPTED)
 
 
 def assignments(option: str, texts: Iterable[str] | None) -> dict[str, str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import typer
 
-from cluster.cli.attach import follow, take_over_of
-from cluster.cli.common import DATA_DIR_DEFAULT, DataDirOption, JsonOption, errors, examples, leave
-from cluster.cli.reach import reach
+from cluster.cli.attach import change
+from cluster.cli.common import DATA_DIR_DEFAULT, DataDirOption, JsonOption, examples
 from cluster.cli.replicas import WaitOption
-from cluster.tier_file import TierError
+
+NOTHING_HERE: Final = "the brokers coordinate all groups already: there is nothing to give back"
 
 
 def register(app: typer.Typer) -> None:
@@ -25,12 +27,6 @@ def detach(
     no brokers of the cluster any more. `groupd attach resume` takes it back, `groupd attach status` shows how
     far it is.
     """
-    from actors.ground.upstream_goal import DETACHED, LEAVING
+    from actors.ground.upstream_goal import LEAVING
 
-    with errors():
-        take_over = take_over_of(reach(data_dir))
-        if take_over.state().goal == DETACHED:
-            raise TierError("the brokers coordinate all groups already: there is nothing to give back")
-        take_over.want(LEAVING)
-        follow(take_over, data_dir, wait=wait, as_json=as_json)
-    leave()
+    change(LEAVING, NOTHING_HERE, data_dir, wait=wait, as_json=as_json)

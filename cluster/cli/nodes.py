@@ -15,6 +15,7 @@ from cluster import lifecycle, tier_file
 from cluster.cli.common import (
     DATA_DIR_DEFAULT,
     EXIT_FAILED,
+    EXIT_INTERRUPTED,
     DataDirOption,
     JsonOption,
     console,
@@ -33,7 +34,6 @@ from cluster.replica_changes import ReplicaChanges
 from cluster.tier_file import hint
 
 DUTIES = {ACTIVE: "active", DRAINING: "draining", LOST: "lost", JOINING: "joining"}
-EXIT_INTERRUPTED = 130
 
 commands = typer.Typer(
     no_args_is_help=True,

@@ -15,6 +15,7 @@ from cluster import lifecycle
 from cluster.cli import screen
 from cluster.cli.common import (
     EXIT_FAILED,
+    EXIT_INTERRUPTED,
     JsonOption,
     SettingsFileOption,
     console,
@@ -27,8 +28,6 @@ from cluster.cli.common import (
 from cluster.settings import Settings, load, parse_assignments
 from cluster.tier import StartInterruptedError, Tier, gather_status
 from cluster.tier_file import TierError, TierFile, hint
-
-EXIT_INTERRUPTED = 130
 
 
 def _whole_number(help_text: str) -> Any:

@@ -21,7 +21,6 @@ from actors.network.wire import Wire
 from bench.ground.throwaway import Tier
 from bench.peers.kafka_nodes import HOST, KafkaNodes
 from cluster.cli.attach import take_over_of
-from cluster.cli.reach import reach
 from tests.coordinator.take_over.taker import Taker
 from tests.kafka import jvm
 from tests.kafka.tools import GROUPS, LOG_DIRS, Tools
@@ -172,7 +171,7 @@ def in_front(kafka: KafkaNodes) -> Tier:
 
 def attach(tier: Tier) -> None:
     """Have the tier take all groups over, though `groupd attach` says that there is a share group."""
-    take_over = take_over_of(reach(tier.data_dir))
+    take_over = take_over_of(tier.data_dir)
     take_over.want(ATTACHED)
     take_over.wait_until_over(lambda state: None)
 

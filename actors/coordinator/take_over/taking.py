@@ -153,6 +153,8 @@ def drop(state: ShardState, request: Request, now_ms: int) -> Result:
 
 
 def _owed(taken: TakenLogValue, body: DropTakenRequest) -> int:
+    """Return the offset up to which Kafka counts on what is removed now. What was owed before and has not
+    been taken again since is still owed."""
     if body.owed_offset is None:
         return 0
     is_owing = taken.phase == DROPPED or taken.next_offset < taken.owed_offset

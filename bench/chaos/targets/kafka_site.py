@@ -16,6 +16,7 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from actors.network.wire import Closed
+from actors.upstream.controllers import listed
 from bench.chaos.targets.proxy import Proxy, Way
 from bench.chaos.targets.target import (
     BROKER,
@@ -109,10 +110,6 @@ def _addresses(nodes: KafkaNodes) -> list[Address]:
     return [nodes.address(number) for number in nodes.numbers]
 
 
-def _joined(addresses: Iterable[Address]) -> str:
-    return ",".join(f"{host}:{port}" for host, port in addresses)
-
-
 def settings_of(flags: Sequence[str]) -> dict[str, str]:
     """The settings in a tier's flags that Kafka understands."""
     said = [flag.split("=", 1) for before, flag in pairwise(flags) if before == SET]
@@ -128,8 +125,8 @@ class KafkaSite(Target):
         """`clients` are the addresses at which clients reach each broker."""
         self._nodes = nodes
         self._proxy = proxy
-        self.bootstrap = _joined(clients)
-        self.controllers = _joined(nodes.controller(number) for number in nodes.numbers)
+        self.bootstrap = listed(clients)
+        self.controllers = listed(nodes.controller(number) for number in nodes.numbers)
         self.software = nodes.software()
         self.guests = 0
         """How many brokers of somebody else's the cluster has to have as well."""
