@@ -53,6 +53,7 @@ class Evidence(NamedTuple):
 def findings(evidence: Evidence) -> list[str]:
     """Return what is wrong, in words; nothing if every promise was kept."""
     return [
+        *_unjudged(evidence),
         *(
             f"{group}: {words}"
             for group, told in evidence.told.items()
@@ -60,6 +61,16 @@ def findings(evidence: Evidence) -> list[str]:
         ),
         *_copies(evidence),
     ]
+
+
+def _unjudged(evidence: Evidence) -> Iterator[str]:
+    """Yield what is not there to be judged: a story in which nothing happened keeps every promise."""
+    if not any(evidence.produced.values()):
+        yield "no record was acknowledged: there is nothing to judge"
+    if not evidence.told:
+        yield "no group took part"
+    if not evidence.steps:
+        yield "nothing was done to the cluster or the tier"
 
 
 def _of_group(evidence: Evidence, group: str, told: Sequence[Event]) -> Iterator[str]:

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -219,11 +219,16 @@ class _Story:
     def _standing(self, look: Look) -> Mapping[str, Standing]:
         """Look at the groups, again if one of them just rebalances: what it needs for that is time, and no
         hand."""
-        end = time.monotonic() + self._plan.deadline_s
-        while True:
+        found: Mapping[str, Standing] = {}
+
+        def all_stable() -> bool:
+            nonlocal found
             found = look(self._site, list(self._shares))
-            if all(each.state.lower() == STABLE for each in found.values()) or time.monotonic() > end:
-                return found
+            return all(each.state.lower() == STABLE for each in found.values())
+
+        with suppress(TimeoutError):
+            until(all_stable, "all groups are stable", self._plan.deadline_s)
+        return found
 
     def _row(self, step: Step, what: str, evidence: Evidence) -> Row:
         late = [caught_up_s(step, told) for told in evidence.told.values()]

@@ -58,6 +58,13 @@ def test_what_is_right_is_not_complained_about() -> None:
     assert findings(evidence()) == []
 
 
+def test_a_story_in_which_nothing_happened_is_not_right() -> None:
+    assert "no record was acknowledged: there is nothing to judge" in said(produced={P0: 0})
+    assert said(told=()).count("seen by nobody") == 1
+    nothing = evidence()._replace(produced={}, told={}, standing={}, steps=[])
+    assert len(findings(nothing)) == 3
+
+
 def test_records_may_be_read_again_that_were_not_committed() -> None:
     again = (*RIGHT, records(1_050, P0, 0, 1, member=2), records(5_500, P0, 2, member=2))
     assert findings(evidence(again)) == []
