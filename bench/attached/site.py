@@ -69,7 +69,12 @@ class Site:
         self.nodes = nodes
         self.tier = tier
         self.bootstrap = bootstrap_of(nodes)
-        self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        self._admin = self._asking()
+
+    def _asking(self) -> AdminClient:
+        """Return somebody who asks about groups. librdkafka's client goes on asking the coordinator that it
+        knew, even when that says NOT_COORDINATOR, so that whoever asks after a move has to be new."""
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     def create(self, topics: Mapping[str, int]) -> None:
         """Create topics with so many partitions."""
@@ -150,19 +155,16 @@ class Site:
 
     def standing(self, groups: list[str]) -> dict[str, Standing]:
         """Ask what the groups' state is, and what they have committed."""
-        described = self._admin.describe_consumer_groups(groups)
+        asking = self._asking()
+        described = asking.describe_consumer_groups(groups)
         states = {group: future.result(ASK_TIMEOUT_S).state.name for group, future in described.items()}
-        return {group: Standing(states[group], self._committed(group)) for group in groups}
+        return {group: Standing(states[group], _committed(asking, group)) for group in groups}
 
     def coordinators(self, groups: list[str]) -> dict[str, int]:
         """Ask which broker coordinates each group."""
-        described = self._admin.describe_consumer_groups(groups)
+        asking = self._asking()
+        described = asking.describe_consumer_groups(groups)
         return {group: future.result(ASK_TIMEOUT_S).coordinator.id for group, future in described.items()}
-
-    def _committed(self, group: str) -> dict[str, int]:
-        asked = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-        found = asked[group].result(ASK_TIMEOUT_S).topic_partitions
-        return {f"{each.topic}-{each.partition}": each.offset for each in found}
 
     def copies(self, topic: str) -> dict[str, int]:
         """Read all of a topic that committed transactions wrote: value -> how often it is there."""
@@ -184,6 +186,12 @@ class Site:
         if open_ends:
             raise TimeoutError(f"the end of {topic} was not read")
         return found
+
+
+def _committed(asking: AdminClient, group: str) -> dict[str, int]:
+    asked = asking.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+    found = asked[group].result(ASK_TIMEOUT_S).topic_partitions
+    return {f"{each.topic}-{each.partition}": each.offset for each in found}
 
 
 def in_front_of(nodes: KafkaNodes) -> Tier:
