@@ -12,10 +12,6 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from bench.clients.line import Line, play
 
 POLL_MS = 50
-NUMBERS = {
-    *("session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", "metadata.max.age.ms"),
-    "fetch.max.wait.ms",
-}
 
 
 class Member(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]
@@ -25,14 +21,8 @@ class Member(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]
         self._line = line
         self._owned: set[Any] = set()
         self._polled: dict[Any, int] = {}
-        settings: dict[str, Any] = {
-            name.replace(".", "_"): int(value) if name in NUMBERS else value
-            for name, value in line.settings.items()
-        }
-        for name in ("partition_assignment_strategy", "group_protocol"):  # it knows the classic one alone
-            settings.pop(name, None)
-        settings |= {"enable_auto_commit": False, "partition_assignment_strategy": (RangePartitionAssignor,)}
-        self._consumer = aiokafka.AIOKafkaConsumer(**({"fetch_max_wait_ms": 100} | settings))
+        ours = {"enable_auto_commit": False, "partition_assignment_strategy": (RangePartitionAssignor,)}
+        self._consumer = aiokafka.AIOKafkaConsumer(**({"fetch_max_wait_ms": 100} | line.keywords() | ours))
 
     async def run(self) -> None:
         line, consumer = self._line, self._consumer

@@ -11,11 +11,6 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from bench.clients.line import Line, play
 
 POLL_MS = 50
-NUMBERS = {
-    *("session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", "metadata.max.age.ms"),
-    "fetch.max.wait.ms",
-}
-
 NO_EPOCH = (-1,) * (len(kafka.OffsetAndMetadata._fields) - 2)
 """The leader's epoch, which versions before 2.2 do not commit."""
 
@@ -32,12 +27,7 @@ class Member(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
     def __init__(self, line: Line) -> None:
         self._line = line
         self._polled: dict[Any, int] = {}
-        settings: dict[str, Any] = {
-            name.replace(".", "_"): int(value) if name in NUMBERS else value
-            for name, value in line.settings.items()
-        }
-        settings.pop("group_protocol")  # it knows the classic one alone
-        settings["enable_auto_commit"] = False
+        settings = line.keywords() | {"enable_auto_commit": False}
         strategy = settings.pop("partition_assignment_strategy", "range")
         self._consumer = kafka.KafkaConsumer(
             partition_assignment_strategy=(_assignor(strategy),), **({"fetch_max_wait_ms": 100} | settings)

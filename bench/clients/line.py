@@ -22,6 +22,11 @@ from itertools import chain
 from typing import Any
 
 _OUTPUT = threading.Lock()
+_NUMBERS = {
+    *("session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", "metadata.max.age.ms"),
+    "fetch.max.wait.ms",
+}
+"""The settings whose values libraries in Python want as numbers."""
 
 
 class Line:
@@ -38,6 +43,14 @@ class Line:
         self.revoke_ms = 0
         """How long the member shall take to give up partitions."""
         self._commands: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def keywords(self) -> dict[str, Any]:
+        """The settings as keywords of a library in Python that knows the classic protocol alone."""
+        return {
+            name.replace(".", "_"): int(value) if name in _NUMBERS else value
+            for name, value in self.settings.items()
+            if name != "group.protocol"
+        }
 
     def give(self, command: str) -> None:
         """Have the member obey a command when it looks for one."""
