@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +28,7 @@ from actors.upstream.controllers import words
 from actors.upstream.image import GROUP_RESOURCE
 from bench.ground.throwaway import Tier
 from bench.peers.kafka_nodes import CLUSTER_ID, HOST, KafkaNodes
+from cluster import child_process
 from cluster.cli import app
 from cluster.tier_file import read
 from storage.history.segments.folder import Folder
@@ -280,6 +283,19 @@ def test_lag_is_that_of_the_brokers_logs(one: InFront) -> None:
     wanted = [ConsumerGroupTopicPartitions("late", committed)]
     one.admin.alter_consumer_group_offsets(wanted)["late"].result(ANSWER_S)
     until(lambda: sampled_lag(one.tier, "late") == {0: 10, 1: 9, 2: 8}, "the lag is told")
+
+
+def test_a_swarm_keeps_its_promises_and_its_groups_explain_themselves(one: InFront, tmp_path: Path) -> None:
+    scenario = ("swarm", "run", "steady", "--members", "12", "--seconds", "15", "--seed", "1")
+    where = ("--bootstrap", address_of(one.kafka, 1), "--out", str(tmp_path / "swarm"))
+    command = child_process.python("cluster.cli", *scenario, *where)
+    swarm = subprocess.run(
+        command, env=child_process.environment(), capture_output=True, text=True, timeout=ANSWER_S * 4
+    )
+    assert swarm.returncode == 0, swarm.stdout + swarm.stderr
+    told = json.loads(one.tier.run("top", "--once", "--json", "--by", "commits"))
+    group = next(each["group_id"] for each in told if each["group_id"].startswith("swarm-"))
+    assert "Coordinator: node 1, offsets partition" in one.tier.run("explain", group)
 
 
 def sampled_lag(tier: Tier, group: str) -> dict[int, int]:
