@@ -25,11 +25,13 @@ from cluster.ports import free_ports
 from tests.authority import Authority, Issued
 from tests.polling import DEADLINE_S, until
 from tests.tier.conftest import kill
+from tests.tier.python_readers import SETTINGS
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(400)]
 
 NODES = 3
 PARTITIONS = 6
+OFFSETS_PARTITIONS = 4
 PASSWORD = "alice's password"
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -136,7 +138,7 @@ def test_librdkafka_reads_and_commits(scram: Guarded, mechanism: str, protocol: 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_kafka_python_reads_and_commits(scram: Guarded, mechanism: str) -> None:
     produce(scram.login(), b"for kafka-python")
-    group = {"group_id": f"kp-{mechanism}", "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    group = {**SETTINGS, "group_id": f"kp-{mechanism}", "enable_auto_commit": False}
     consumer = kafka.KafkaConsumer("orders", **scram.python_login(mechanism), **group)
     seen: list[bytes] = []
 
@@ -158,8 +160,8 @@ def test_aiokafka_reads_and_commits(scram: Guarded, mechanism: str) -> None:
         consumer = aiokafka.AIOKafkaConsumer(
             "orders",
             **scram.python_login(mechanism),
+            **SETTINGS,
             group_id=f"aio-{mechanism}",
-            auto_offset_reset="earliest",
             enable_auto_commit=False,
         )
         await consumer.start()
@@ -201,6 +203,9 @@ def test_groups_live_through_killed_leaders_and_a_renewed_certificate(scram: Gua
         ]
         kill(leaders[0]["pid"])
         all_read(b"after leader %d" % partition)
+    for partition in range(OFFSETS_PARTITIONS):
+        scram.tier.run("leaders", "move", str(partition))
+    all_read(b"after moves")
     until(lambda: shown_names(scram) == {"renewed"}, "every node shows the renewed certificate")
     for reader in readers:
         until(reader.is_settled, "the group's offsets are where it has read")
