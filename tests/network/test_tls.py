@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 import shutil
 import socket
 import ssl
@@ -310,6 +311,34 @@ def test_a_client_that_speaks_no_tls_is_refused(
             await reached(lambda: node.quota.total == 0)
             assert port.certificates.handshakes_failed_total == 2
         assert "no TLS with 1 clients: it speaks no TLS; the last one was 127.0.0.1:" in caplog.text
+
+    run(story())
+
+
+def test_garbled_handshakes_end_and_disturb_nobody(
+    run: Run, authority: Authority, node_issued: Issued
+) -> None:
+    """They begin as a client of TLS does, with bits changed, or bytes that only look like a record."""
+    port = Port(authority, node_issued.both)
+    hello, chance = greeting(port.context()), random.Random(11)
+
+    async def story() -> None:
+        async with port.node() as node:
+            friend = await TlsClient.connect(node, port.context())
+            for number in range(100):
+                said = bytearray(hello)
+                said[chance.randrange(len(said))] ^= 1 << chance.randrange(8)
+                if number % 3 == 0:
+                    said[5:] = chance.randbytes(len(said) - 5)
+                client = await connect(node.address)
+                await client.send(bytes(said))
+                client.sock.shutdown(socket.SHUT_WR)
+                while await asyncio.get_running_loop().sock_recv(client.sock, 65536):
+                    pass
+                client.close()
+                await friend.beat(request(number))
+            friend.close()
+            await reached(lambda: node.quota.total == 0)
 
     run(story())
 
