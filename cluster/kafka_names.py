@@ -58,7 +58,8 @@ TRANSLATED: Mapping[str, Translation] = MappingProxyType(
 """Kafka's name -> what it is here. Of two that are one setting the later row wins, as in Kafka."""
 
 _NO_LOGS = "topics' logs are in memory"
-_NO_TLS = "clients' connections have no TLS"
+_OPENSSL = "OpenSSL's own choice"
+_PEM_FILES = "PEM files hold keys and certificates"
 _NO_THREADS = "actors have no thread pools"
 _RAFT = "replicas agree by Raft"
 _ONE_LISTENER = "host, port and listener.security.protocol say it"
@@ -149,7 +150,11 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "server.max.startup.time.ms": "groupd up waits as long as it takes",
         "share.": "no share groups",
         "socket.": "the system's own",
-        "ssl.": _NO_TLS,
+        "ssl.": _OPENSSL,
+        "ssl.allow.": "any certificate that is good may follow another",
+        "ssl.engine.factory.class": _NO_PLUG_INS,
+        "ssl.keystore.": _PEM_FILES,
+        "ssl.truststore.": _PEM_FILES,
         "telemetry.": "no telemetry",
         "transaction.": "fixed here",
         "transaction.state.log.": _SHARED,

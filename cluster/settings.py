@@ -27,6 +27,7 @@ from actors.assignors.spec import ENTRY_POINTS, OWN_NAMES, is_assignor
 from actors.ground.changeable import BETWEEN, LESS
 from actors.ground.settings import CLASSIC_ONLY, PROTOCOLS_SERVED, GroupSettings
 from actors.ground.spec import PLAINTEXT, BrokerSettings, HistorySettings, RaftSettings, UpstreamSpec
+from actors.network import certificates
 from cluster import kafka_names, properties_file
 from cluster.kafka_names import TRANSLATED, Ignored
 from cluster.settings_table import SETTINGS, Setting, as_text
@@ -106,6 +107,9 @@ def load(
         given.take(values, origin)
     origins = dict.fromkeys(SETTINGS, DEFAULT_ORIGIN) | given.origins
     values = _checked(given.values, origins)
+    for name in (certificates.KEYSTORE, certificates.TRUSTSTORE):
+        # Actors do not run where the command was given.
+        values[name] = values[name] and os.path.abspath(values[name])
     ignored = {**given.ignored, **_unserved(values, origins)}
     settings = Settings(values, origins, tuple(ignored[name] for name in sorted(ignored)))
     _check_together(settings)
@@ -307,6 +311,7 @@ def _check_together(settings: Settings) -> None:
     _check_hold_clients(settings)
     _check_raft_heartbeat(settings)
     _check_raft_tls(settings)
+    _check_listener_tls(settings)
     _check_addresses(settings)
     _check_history(settings)
     _check_upstream(settings)
@@ -379,6 +384,20 @@ def _check_raft_tls(settings: Settings) -> None:
             raise SettingsError(
                 f"{name} = {settings[name]!r} ({settings.origins[name]}): there is no such file"
             )
+
+
+def _check_listener_tls(settings: Settings) -> None:
+    """Check that the nodes' clients could speak TLS with them, if they are to."""
+    broker = settings.broker
+    if not broker.has_tls:
+        return
+    if settings["ray.address"] or settings["machine.address"]:
+        # Each machine has a host of its own, and perhaps a certificate.
+        broker = broker._replace(ssl_endpoint_identification_algorithm="")
+    try:
+        certificates.check(broker, settings["host"])
+    except certificates.TlsUnusable as error:
+        raise SettingsError(str(error)) from None
 
 
 def _check_addresses(settings: Settings) -> None:

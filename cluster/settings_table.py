@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from actors.ground.kafka_settings import kafka_settings
 from actors.ground.limits import FRAME_BYTES_MAX
 from actors.ground.settings import POLICIES, GroupSettings
-from actors.ground.spec import PLAINTEXT, SASL_PLAINTEXT, BrokerSettings, HistorySettings, RaftSettings
+from actors.ground.spec import PLAINTEXT, PROTOCOLS, BrokerSettings, HistorySettings, RaftSettings
+from actors.network.certificates import CLIENT_AUTH, TLS_VERSIONS
 from actors.security.gate import ACLS, NO_AUTHORIZER
 from actors.security.sasl import MECHANISMS
 
@@ -190,7 +191,8 @@ _BROKERS = (
 
 _SECURITY = (
     Setting("listener.security.protocol", PLAINTEXT,
-            "SASL_PLAINTEXT: clients must authenticate.", choices=(PLAINTEXT, SASL_PLAINTEXT)),
+            "SASL_...: clients must authenticate. ...SSL: connections are encrypted by TLS.",
+            choices=PROTOCOLS),
     Setting("sasl.enabled.mechanisms", _DEFAULTS["sasl.enabled.mechanisms"],
             "Mechanisms that clients may authenticate by.", choices=MECHANISMS),
     _row("connections.max.reauth.ms", 0, INT32, "Life of an authentication. 0: its connection's."),
@@ -198,6 +200,20 @@ _SECURITY = (
     Setting("authorizer", NO_AUTHORIZER, "acl: ACLs say who may do what.", choices=(NO_AUTHORIZER, ACLS)),
     _row("super.users", None, None, "Who may do everything: User:a;User:b."),
     _row("allow.everyone.if.no.acl.found", None, None, "Allow everybody what no ACL mentions."),
+    _row("ssl.keystore.location", None, None, "PEM file of the nodes' private key and certificate chain."),
+    _row("ssl.keystore.type", None, None, "Type of that file: PEM."),
+    _row("ssl.key.password", None, None, "Password of the private key. Empty: it is not encrypted."),
+    _row("ssl.truststore.location", None, None,
+         "PEM file of the authorities that vouch for clients, and for the nodes to each other."),
+    _row("ssl.truststore.type", None, None, "Type of that file: PEM."),
+    Setting("ssl.client.auth", _DEFAULTS["ssl.client.auth"],
+            "Whether clients are asked for a certificate, and must have one.", choices=CLIENT_AUTH),
+    Setting("ssl.enabled.protocols", _DEFAULTS["ssl.enabled.protocols"],
+            "Versions of TLS that are spoken.", choices=TLS_VERSIONS),
+    _row("ssl.principal.mapping.rules", None, None,
+         "With SSL: rules that make a user of a certificate's distinguished name. DEFAULT: as it is."),
+    _row("ssl.endpoint.identification.algorithm", None, None,
+         "https: a node's certificate must name its host, when others connect to it. Empty: any."),
 )  # fmt: skip
 
 _RAFT = (

@@ -51,19 +51,22 @@ _CONSTANTS = frozenset({"classic_new_member_join_timeout_ms"})
 
 class ConfigSynonym(NamedTuple):
     name: str
-    value: str
+    value: str | None
+    """The value as text; None: nobody is shown it."""
     source: int
 
 
 class ConfigEntry(NamedTuple):
     name: str
-    value: str
+    value: str | None
+    """The value as text; None: nobody is shown it."""
     source: int
     config_type: int
     documentation: str
     synonyms: tuple[ConfigSynonym, ...]
     """What the value is and would be without overrides, the one in force first."""
     read_only: bool = False
+    is_sensitive: bool = False
 
 
 class Node(NamedTuple):
@@ -179,6 +182,9 @@ def _entry(node: Node, name: str, values: tuple[object, object]) -> ConfigEntry:
         synonyms.append(ConfigSynonym(name, _text(started_with), STATIC_BROKER))
     if default is not None:
         synonyms.append(ConfigSynonym(name, _text(default), DEFAULT))
+    is_sensitive = _is_sensitive(name)
+    if is_sensitive:
+        synonyms = [synonym._replace(value=None) for synonym in synonyms]
     changeable = name in CHANGEABLE
     return ConfigEntry(
         name,
@@ -188,7 +194,13 @@ def _entry(node: Node, name: str, values: tuple[object, object]) -> ConfigEntry:
         "Can be changed while the tier runs." if changeable else "Set when the tier starts.",
         tuple(synonyms),
         read_only=not changeable,
+        is_sensitive=is_sensitive,
     )
+
+
+def _is_sensitive(name: str) -> bool:
+    known = kafka_settings().get(name)
+    return known is not None and known.sensitive
 
 
 def _type_of(name: str, value: object) -> int:

@@ -120,7 +120,7 @@ def _entry(version: int, entity: Any, entry: ConfigEntry) -> Any:
         value=entry.value,
         read_only=entry.read_only,
         config_source=entry.source,
-        is_sensitive=False,
+        is_sensitive=entry.is_sensitive,
         synonyms=tuple(
             codec.build(synonym_class, name=synonym.name, value=synonym.value, source=synonym.source)
             for synonym in (entry.synonyms if entity.include_synonyms else ())

@@ -6,10 +6,11 @@ from __future__ import annotations
 import ipaddress
 from typing import Any, Final, NamedTuple
 
-from actors.ground.spec import PLAINTEXT
+from actors.ground.spec import PLAINTEXT, has_sasl
 
 ANONYMOUS: Final = "User:ANONYMOUS"
-"""The principal of whoever comes through a listener that asks nobody who he is."""
+"""The principal of whoever comes through a listener that asks nobody who he is, or shows it no
+certificate."""
 
 
 class ClientIdentity(NamedTuple):
@@ -24,7 +25,8 @@ class ClientIdentity(NamedTuple):
     """The name of the client's library, from ApiVersions v3 and later (KIP-511); the service sets it."""
     software_version: str = ""
     principal: str = ANONYMOUS
-    """The user as whom the client has authenticated. "": it has not yet, on a listener that wants it."""
+    """The user as whom the client has authenticated, by SASL or by its certificate. "": it has not yet, on a
+    listener that wants SASL."""
     listener: str = PLAINTEXT
     session_expires_ms: int = 0
     """The time until which the authentication holds, in ms of the machine's monotonic clock (KIP-368); 0: for
@@ -43,7 +45,7 @@ class ClientIdentity(NamedTuple):
 def identity_of(address: tuple[Any, ...], listener: str = PLAINTEXT) -> ClientIdentity:
     """Return the identity of a client just accepted from `address`, as `socket.accept` gave it."""
     host, peer = _in_java(str(address[0]), int(address[1]))
-    principal = ANONYMOUS if listener == PLAINTEXT else ""
+    principal = "" if has_sasl(listener) else ANONYMOUS
     return ClientIdentity(f"/{host}", peer, principal=principal, listener=listener)
 
 

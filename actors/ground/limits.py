@@ -149,6 +149,14 @@ HISTORY_BYTES_MAX = 16 * MIB
 UNPROVEN_CONNECTIONS_MAX = 4096
 """How many accepted connections may not have sent a whole frame yet: with what each may send without asking,
 64 MiB in all."""
+HANDSHAKES_MAX = 1024
+"""How many accepted connections may not have got through TLS yet."""
+HANDSHAKE_MS_MAX = 10_000
+"""How long a client may take to get through TLS."""
+
+assert HANDSHAKES_MAX < UNPROVEN_CONNECTIONS_MAX
+assert HANDSHAKE_MS_MAX < FIRST_FRAME_MS_MAX
+
 LINK_FRAME_BYTES_MAX = FRAME_BYTES_MAX + 4 * MIB
 """The largest message between a broker and a replica of its node: a frame, what was read ahead of it, who
 sent it."""

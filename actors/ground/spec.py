@@ -11,6 +11,17 @@ from actors.ground.settings import GroupSettings
 PLAINTEXT = "PLAINTEXT"
 SASL_PLAINTEXT = "SASL_PLAINTEXT"
 """A value of `listener.security.protocol`, as PLAINTEXT is: clients authenticate."""
+SSL = "SSL"
+"""A value of it: connections are encrypted by TLS."""
+SASL_SSL = "SASL_SSL"
+PROTOCOLS = (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)
+PEM = "PEM"
+"""The one type of keystores and truststores that is read."""
+
+
+def has_sasl(protocol: str) -> bool:
+    """Return whether clients must authenticate by SASL where this is `listener.security.protocol`."""
+    return protocol in (SASL_PLAINTEXT, SASL_SSL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,9 +137,31 @@ class BrokerSettings(NamedTuple):
     group_own_apis_advertised: bool = False
     """A setting of our own: whether ApiVersions tells every client of requests that Kafka does not have, and
     not only those that say that they know them (`actors.catalog.api_versions`)."""
+    ssl_keystore_location: str = ""
+    """The PEM file of a node's private key and of its certificate with those that vouch for it."""
+    ssl_keystore_type: str = PEM
+    ssl_key_password: str = ""
+    ssl_truststore_location: str = ""
+    """The PEM file of the authorities whose certificates are believed: clients', and other nodes'."""
+    ssl_truststore_type: str = PEM
+    ssl_client_auth: str = "none"
+    ssl_enabled_protocols: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
+    ssl_principal_mapping_rules: str = "DEFAULT"
+    ssl_endpoint_identification_algorithm: str = "https"
+    """How nodes that connect to each other compare names with certificates; "": not at all."""
 
     def __reduce__(self) -> Rebuilding:
         return by_name(self)
+
+    @property
+    def has_sasl(self) -> bool:
+        """Return whether clients must authenticate by SASL."""
+        return has_sasl(self.listener_security_protocol)
+
+    @property
+    def has_tls(self) -> bool:
+        """Return whether clients' connections are encrypted."""
+        return self.listener_security_protocol in (SSL, SASL_SSL)
 
 
 class HistorySettings(NamedTuple):

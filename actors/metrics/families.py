@@ -68,6 +68,10 @@ _ROWS = (
     Family("connections", "gauge", "Client connections of the node.", (),
            "kafka.server:type=socket-server-metrics,connection-count"),
     Family("connections_refused", "counter", "Connections closed at accept, for a limit.", ()),
+    Family("tls_handshakes_failed", "counter", "Clients that did not get through TLS.", (),
+           "kafka.server:type=socket-server-metrics,failed-authentication-total"),
+    Family("certificate_expiry_timestamp_seconds", "gauge", "When the certificate of a node's port ends, in"
+           " seconds since the epoch.", ("node",)),
     Family("history_events_dropped", "counter", "Events that are in no segment of the history: its queue was"
            " full, or it could not be written."),
     Family("replica_lag_entries", "max", "Log entries that the slowest follower of a partition led here is"

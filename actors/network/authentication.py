@@ -16,7 +16,7 @@ from actors.catalog.api_versions import Told
 from actors.ground.clock import monotonic_ms
 from actors.ground.identity import ClientIdentity
 from actors.ground.image import MetadataImage
-from actors.ground.spec import SASL_PLAINTEXT, BrokerSettings
+from actors.ground.spec import BrokerSettings
 from actors.network.connection import Connection
 from actors.protocol.api_keys import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from actors.protocol.header import Header
@@ -36,7 +36,7 @@ class Sasl:
         themselves one by one."""
         self._is_tiers = is_tiers or (lambda *_: False)
         self._told = Told(own_to_all=settings.group_own_apis_advertised)
-        self.is_wanted = settings.listener_security_protocol == SASL_PLAINTEXT
+        self.is_wanted = settings.has_sasl
         self._policy = SaslPolicy(
             settings.sasl_enabled_mechanisms,
             settings.connections_max_reauth_ms,

@@ -1,6 +1,7 @@
 """A node's port, which accepts clients within limits and survives a full file table.
 
-Accepted sockets stay plain sockets (early.py) until the broker has seen enough to know who serves them.
+Accepted sockets stay plain sockets (early.py) until the broker has seen enough to know who serves them. Where
+clients speak TLS, a plain socket stands for each whose handshake is over (handshakes.py).
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ import asyncio
 import errno
 import logging
 import socket
-from collections import Counter
-from typing import Final
+from typing import Final, NamedTuple
 
 from actors.ground.identity import ClientIdentity, identity_of
+from actors.ground.spec import PLAINTEXT
+from actors.network.certificates import Certificates
 from actors.network.early import Decide, EarlyConnection
 from actors.network.first_frames import FirstFrames
+from actors.network.flood_log import FloodLog
+from actors.network.handshakes import Handshakes
 from actors.network.lending import PlainSocket
 from actors.network.quota import ConnectionQuota
 from actors.network.table import ConnectionTable
@@ -26,10 +30,18 @@ ACCEPTS_PER_TURN_MAX: Final = 64
 """How many connections are accepted before the loop goes on: a flood of new ones must not starve those that
 are being served."""
 ACCEPT_PAUSE_S: Final = 0.1
-LOG_INTERVAL_S: Final = 10.0
 SWEEP_S_MAX: Final = 1.0
 
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class PortSecurity(NamedTuple):
+    """What is asked of clients before their requests are served."""
+
+    protocol: str = PLAINTEXT
+    """The value of `listener.security.protocol`."""
+    certificates: Certificates | None = None
+    """The port's TLS; None: clients speak none."""
 
 
 class Listener:
@@ -46,7 +58,7 @@ class Listener:
         decide: Decide,
         table: ConnectionTable,
         quota: ConnectionQuota,
-        listener_name: str = "PLAINTEXT",
+        security: PortSecurity | None = None,
     ) -> None:
         self.loop = table.loop
         self.table = table
@@ -55,14 +67,16 @@ class Listener:
         self.first_frames = FirstFrames(table.limits.first_frames_bytes_max)
         self.early: set[EarlyConnection] = set()
         self._address = address
-        self._name = listener_name
+        self._protocol, certificates = security or PortSecurity()
         self._unproven = 0
         self._sock: socket.socket | None = None
         self._pause: asyncio.TimerHandle | None = None
         self._sweeping: asyncio.TimerHandle | None = None
         self._sweep_s = min(SWEEP_S_MAX, table.limits.first_frame_ms_max / 4000)
-        self._unlogged: Counter[str] = Counter()
-        self._log_after_s = float("-inf")
+        self._refusals = FloodLog(self.loop, logger, "refused %d connections")
+        self._handshakes = None
+        if certificates is not None:
+            self._handshakes = Handshakes(certificates, table, self._begin, self._failed)
 
     async def start(self) -> int:
         """Bind, and accept from now on. Return the port (the bound one if 0 was asked for).
@@ -98,6 +112,8 @@ class Listener:
             self.loop.remove_reader(self._sock.fileno())
             self._sock.close()
             self._sock = None
+        if self._handshakes is not None:
+            self._handshakes.close()
         for early in tuple(self.early):
             early.cut()
 
@@ -143,10 +159,12 @@ class Listener:
             self.loop.add_reader(self._sock.fileno(), self._accept)
 
     def _admit(self, sock: socket.socket, address: tuple[object, ...]) -> None:
-        identity = identity_of(address, self._name)
+        identity = identity_of(address, self._protocol)
         refusal = self.quota.refusal(identity.address)
         if refusal is None and self._unproven >= self.table.limits.unproven_max:
             refusal = f"{self._unproven} connections have not sent a request yet"
+        if refusal is None and self._handshakes is not None:
+            refusal = self._handshakes.refusal()
         if refusal is not None:
             sock.close()
             self._refused(f"{refusal}, last refused was {identity.peer}")
@@ -160,23 +178,26 @@ class Listener:
             return
         self.quota.claim(identity.address)
         self._unproven += 1
+        (self._begin if self._handshakes is None else self._handshakes.begin)(sock, identity)
+
+    def _begin(self, sock: socket.socket, identity: ClientIdentity) -> None:
+        """Read the first frames of a client, whose socket is plain."""
         self.early.add(EarlyConnection(self, sock, identity))
 
+    def _failed(self, identity: ClientIdentity) -> None:
+        """Learn that a client has not got through TLS, and is gone."""
+        self._unproven -= 1
+        self.quota.give_back(identity.address)
+
     def _refused(self, reason: str) -> None:
-        """Count a connection that was refused. Log at most once in LOG_INTERVAL_S, or a flood of clients
-        floods the disk too."""
         self.quota.refused_total += 1
-        kind = reason.partition(",")[0]
-        self._unlogged[kind] += 1
-        now_s = self.loop.time()
-        if now_s >= self._log_after_s:
-            self._log_after_s = now_s + LOG_INTERVAL_S
-            logger.warning("refused %d connections: %s", self._unlogged.total(), reason)
-            self._unlogged.clear()
+        self._refusals.tell(reason)
 
     def _sweep(self) -> None:
         now_s = self.loop.time()
         self.first_frames.sweep()
+        if self._handshakes is not None:
+            self._handshakes.sweep()
         for early in tuple(self.early):
             if now_s >= early.deadline_s:
                 if not early.proven:

@@ -19,7 +19,6 @@ from actors.ground.limits import ROUND_MS_MAX
 FRAMES_PER_LOOK: Final = 32
 """How many frames are served between two looks at the clock: a few hundred microseconds of heartbeats, some
 milliseconds of the heaviest requests."""
-_ROUND_S: Final = ROUND_MS_MAX / 1000
 
 
 class Waiting(Protocol):
@@ -30,15 +29,18 @@ class Waiting(Protocol):
 
 
 class Pace:
-    """The pace of one actor's connections. `clock` tells seconds."""
+    """The pace of one actor's connections. `clock` tells seconds; a round may take `round_ms`."""
 
-    __slots__ = ("_clock", "_loop", "_round_began_at", "_waiting", "frames_left")
+    __slots__ = ("_clock", "_loop", "_round_began_at", "_round_s", "_waiting", "frames_left")
 
-    def __init__(self, loop: AbstractEventLoop, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, loop: AbstractEventLoop, clock: Callable[[], float], round_ms: int = ROUND_MS_MAX
+    ) -> None:
         self.frames_left = FRAMES_PER_LOOK
         """How many frames may be served before `may_go_on` is asked; whoever serves a frame takes one."""
         self._loop = loop
         self._clock = clock
+        self._round_s = round_ms / 1000
         self._round_began_at: float | None = None
         """When the next round was asked for, if it has not come yet."""
         self._waiting: deque[Waiting] = deque()
@@ -50,7 +52,7 @@ class Pace:
         now = self._clock()
         if self._round_began_at is None:
             self._ask_for_round(now)
-        elif now - self._round_began_at >= _ROUND_S:
+        elif now - self._round_began_at >= self._round_s:
             return False
         self.frames_left = FRAMES_PER_LOOK
         return True
@@ -73,7 +75,7 @@ class Pace:
         now = began_at = self._clock()
         self._ask_for_round(now)
         for _ in range(len(self._waiting)):
-            if now - began_at >= _ROUND_S:
+            if now - began_at >= self._round_s:
                 break
             self.frames_left = FRAMES_PER_LOOK
             self._waiting.popleft().take_turn()

@@ -11,12 +11,14 @@ import asyncio
 import hashlib
 import hmac
 import logging
+import ssl
 from collections.abc import Callable
 from typing import Any, Final
 
 from actors.catalog.codec import build, decode_response, encode_request, request_class
 from actors.catalog.headers import parse_header
 from actors.ground.limits import FRAME_BYTES_MAX, TRANSPORT_QUEUE_BYTES_MAX
+from actors.network.certificates import Certificates
 from actors.protocol.api_keys import API_VERSIONS
 from actors.protocol.errors import MalformedRequest
 from actors.protocol.header import Header
@@ -55,9 +57,16 @@ def _signature(secret: bytes, header: Header, body: bytes) -> str:
 class Peers:
     """The connections to the other nodes' brokers, made when first needed and again when lost."""
 
-    def __init__(self, secret: bytes, address_of: Callable[[int], tuple[str, int]]) -> None:
+    def __init__(
+        self,
+        secret: bytes,
+        address_of: Callable[[int], tuple[str, int]],
+        certificates: Certificates | None = None,
+    ) -> None:
+        """Connect by TLS if there are `certificates`: the other nodes' ports then speak it, as this one's does."""
         self._secret = secret
         self._address_of = address_of
+        self._certificates = certificates
         self._connections: dict[int, asyncio.Task[_Peer]] = {}
 
     async def ask(self, node_id: int, api_key: int, api_version: int, entity: Any, timeout_s: float) -> Any:
@@ -78,7 +87,8 @@ class Peers:
     async def _peer(self, node_id: int) -> _Peer:
         task = self._connections.get(node_id)
         if task is None or (task.done() and (not _is_made(task) or task.result().is_closed)):
-            task = asyncio.ensure_future(_connected(self._secret, *self._address_of(node_id)))
+            tls = None if self._certificates is None else self._certificates.contexts.client
+            task = asyncio.ensure_future(_connected(self._secret, self._address_of(node_id), tls))
             self._connections[node_id] = task
         await asyncio.wait([task])
         if task.cancelled():
@@ -102,9 +112,9 @@ def _is_made(task: asyncio.Task[_Peer]) -> bool:
     return not task.cancelled() and task.exception() is None
 
 
-async def _connected(secret: bytes, host: str, port: int) -> _Peer:
+async def _connected(secret: bytes, address: tuple[str, int], tls: ssl.SSLContext | None) -> _Peer:
     async with asyncio.timeout(CONNECT_TIMEOUT_S):
-        reader, writer = await asyncio.open_connection(host, port)
+        reader, writer = await asyncio.open_connection(*address, ssl=tls)
     return _Peer(secret, reader, writer)
 
 

@@ -34,12 +34,13 @@ from actors.ground.release import check_level, told
 from actors.ground.spec import TierSpec, broker_name, replica_of_slot
 from actors.metadata.wire import pack_image, unpack_image
 from actors.metrics.numbers import Row
+from actors.network.certificates import Certificates
 from actors.network.connection import LATER, Connection
 from actors.network.early import Again, Decision, EarlyConnection, HandOver, Keep
 from actors.network.early_authentication import EarlySasl
 from actors.network.file_limit import raise_file_limit
 from actors.network.hub import Hub, Leading
-from actors.network.listener import Listener
+from actors.network.listener import Listener, PortSecurity
 from actors.network.peers import Peers, is_signed
 from actors.network.quota import ConnectionLimits, ConnectionQuota
 from actors.network.table import ConnectionTable
@@ -109,7 +110,8 @@ class Broker(Actor):
         self._gate = Gate(spec.broker)
         self._quota = ConnectionQuota(limits)
         self._table = ConnectionTable(asyncio.get_running_loop(), limits, self._quota.gone)
-        self._metrics = NodeMetrics(spec, node_id, self._quota)
+        certificates = Certificates.of(spec.broker, self._node.host)
+        self._metrics = NodeMetrics(spec, node_id, self._quota, certificates)
         own = {"status": self.status, "metrics": self.metrics}
         self._questions = Questions(spec, node_id, self._controller, self._gate, own)
         self._hub = new_hub(spec.hub_path(node_id), spec.raft_secret("hub"), self, self._quota)
@@ -118,11 +120,11 @@ class Broker(Actor):
             self._decide,
             self._table,
             self._quota,
-            spec.broker.listener_security_protocol,
+            PortSecurity(spec.broker.listener_security_protocol, certificates),
         )
         self._peer_secret = spec.raft_secret(PEERS)
         self._sasl = EarlySasl(spec.broker, partial(is_signed, self._peer_secret))
-        self._peers = Peers(self._peer_secret, self._address_of)
+        self._peers = Peers(self._peer_secret, self._address_of, certificates)
         ways = Ways(node_id, self._hub, self, self._peers)
         self._transactions = TransactionRelay(ways, self._apis.write_markers)
         self._fallen = FallenLeaders(ways)

@@ -12,6 +12,7 @@ from actors.metrics.counts import RequestCounts
 from actors.metrics.endpoint import MetricsEndpoint
 from actors.metrics.loop_lag import LoopLag
 from actors.metrics.numbers import Row, merged, process_rows, request_rows
+from actors.network.certificates import Certificates
 from actors.network.quota import ConnectionQuota
 
 log = logging.getLogger("groupd.metrics")
@@ -23,11 +24,15 @@ OFF = -1
 class NodeMetrics:
     """The metrics of node `node_id`. Its broker tells which replicas are linked to it."""
 
-    def __init__(self, spec: TierSpec, node_id: int, quota: ConnectionQuota) -> None:
+    def __init__(
+        self, spec: TierSpec, node_id: int, quota: ConnectionQuota, certificates: Certificates | None = None
+    ) -> None:
         self.requests = RequestCounts()
         """The answers that the broker itself gave, by API and error code."""
         self._namespace = spec.namespace
+        self._node_id = node_id
         self._quota = quota
+        self._certificates = certificates
         self._slots: set[int] = set()
         self._lag = LoopLag()
         self._endpoint: MetricsEndpoint | None = None
@@ -60,10 +65,20 @@ class NodeMetrics:
         """Return the broker's own rows."""
         return [
             *process_rows("broker"),
+            *self._certificate_rows(),
             *request_rows(self.requests),
             ("connections", (), self._quota.total),
             ("connections_refused", (), self._quota.refused_total),
             ("event_queue_time_seconds", (), self._lag.late.packed()),
+        ]
+
+    def _certificate_rows(self) -> list[Row]:
+        if self._certificates is None:
+            return []
+        not_after_s = self._certificates.contexts.certificate.not_after_s
+        return [
+            ("certificate_expiry_timestamp_seconds", (str(self._node_id),), not_after_s),
+            ("tls_handshakes_failed", (), self._certificates.handshakes_failed_total),
         ]
 
     async def text(self) -> tuple[bytes, str]:

@@ -11,7 +11,7 @@ from typing import Final
 from actors.ground.acl import Acl
 from actors.ground.identity import TIER
 from actors.ground.image import MetadataImage
-from actors.ground.spec import SASL_PLAINTEXT, BrokerSettings
+from actors.ground.spec import BrokerSettings
 from actors.security.asking import Asking
 from actors.security.authorizer import EVERYTHING, Access, Authorizer
 
@@ -24,7 +24,7 @@ def super_users(settings: BrokerSettings) -> frozenset[str]:
     """Return the users of `super.users` ("User:a;User:b", as Kafka has it), and the administrator that the
     tier begins with."""
     listed = {user.strip() for user in settings.super_users.split(";") if user.strip()}
-    if settings.listener_security_protocol == SASL_PLAINTEXT:
+    if settings.has_sasl:
         listed.add(f"User:{settings.admin_user}")
     return frozenset(listed)
 

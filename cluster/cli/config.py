@@ -70,7 +70,7 @@ def _own(settings: Settings) -> list[dict[str, Any]]:
         {
             "name": name,
             "default": setting.default,
-            "value": settings[name],
+            "value": HIDDEN if settings[name] and kafka_names.is_secret(name) else settings[name],
             "from": settings.origins[name],
             "allowed": setting.allowed,
             "meaning": setting.meaning,

@@ -18,7 +18,7 @@ from actors import runtime
 from actors.ground.spec import partition_name
 from actors.protocol.partitioning import Partitioning
 from actors.runtime import ActorCallError
-from cluster import lifecycle, tier_file
+from cluster import administrator, lifecycle, tier_file
 from cluster.cli.common import (
     DATA_DIR_DEFAULT,
     EXIT_FAILED,
@@ -99,6 +99,10 @@ def _run(data_dir: Path, *, quiet: bool) -> DemoReport:
     from cluster.demo import Demo, DemoFailed  # librdkafka takes a moment to load
 
     tier, running = tier_file.require_running(data_dir)
+    if administrator.properties_of(data_dir) is not None:
+        raise TierError(
+            "the demo's consumers neither log in nor speak TLS: `groupd demo --throw-away` suits them"
+        )
     lifecycle.attach_to(data_dir, tier, running)
     names = [
         partition_name(partition, replica)

@@ -13,7 +13,7 @@ from actors.ground.spec import SASL_PLAINTEXT, BrokerSettings
 from actors.network.connection import Connection
 from actors.network.early import DISMISSAL_DELAY_S, Decision, EarlyConnection, Keep
 from actors.network.early_authentication import EarlySasl
-from actors.network.listener import Listener
+from actors.network.listener import Listener, PortSecurity
 from actors.network.quota import ConnectionLimits, ConnectionQuota
 from actors.network.table import ConnectionTable
 from actors.network.wire import Closed, Wire
@@ -37,7 +37,8 @@ class Door:
         self.quota = ConnectionQuota(limits)
         self.table = ConnectionTable(asyncio.get_running_loop(), limits, self.quota.gone)
         address = ("127.0.0.1", 0)
-        self.listener = Listener(address, self.decide, self.table, self.quota, SASL_PLAINTEXT)
+        security = PortSecurity(SASL_PLAINTEXT)
+        self.listener = Listener(address, self.decide, self.table, self.quota, security)
         self.port = 0
         self.principals: list[str] = []
 

@@ -15,9 +15,10 @@ import pytest
 from actors.ground.identity import ClientIdentity, identity_of
 from actors.ground.limits import FIRST_FRAME_FREE_BYTES, FRAME_BYTES_MAX, MIB, SASL_FRAME_BYTES_MAX
 from actors.ground.spec import PLAINTEXT, SASL_PLAINTEXT
+from actors.network.certificates import Certificates
 from actors.network.early import Again, Decision, EarlyConnection, HandOver, Keep
 from actors.network.file_limit import raise_file_limit
-from actors.network.listener import ACCEPT_PAUSE_S, Listener
+from actors.network.listener import ACCEPT_PAUSE_S, Listener, PortSecurity
 from actors.network.quota import ConnectionLimits, ConnectionQuota
 from actors.network.table import ConnectionTable
 from tests.network.conftest import Run
@@ -31,7 +32,9 @@ KIB = 1024
 class Node:
     """A listener with the parts that a broker has around it."""
 
-    def __init__(self, listener_name: str = PLAINTEXT, **limits: int) -> None:
+    def __init__(
+        self, listener_name: str = PLAINTEXT, certificates: Certificates | None = None, **limits: int
+    ) -> None:
         self.limits = ConnectionLimits(**limits)
         self.quota = ConnectionQuota(self.limits)
         self.table = ConnectionTable(asyncio.get_running_loop(), self.limits, self.quota.gone)
@@ -43,7 +46,8 @@ class Node:
         self.wakes: list[Callable[[], object]] = []
         """What is to be called when it is time for those that wait."""
         self.decided = 0
-        self.listener = Listener(("127.0.0.1", 0), self.decide, self.table, self.quota, listener_name)
+        security = PortSecurity(listener_name, certificates)
+        self.listener = Listener(("127.0.0.1", 0), self.decide, self.table, self.quota, security)
         self.address = ("", 0)
 
     async def __aenter__(self) -> Node:

@@ -7,53 +7,33 @@ import contextlib
 import logging
 import random
 import ssl
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from storage.raft.skeleton import Node
 from storage.raft.tls import LinkTls, TlsStream, TlsUnusable
+from tests.authority import Authority, openssl
 from tests.polling import reached
 from tests.raft.transports import A, B, Stage, play
 
 
-class Authority:
-    """A certificate authority of the openssl program."""
+class LinkAuthority(Authority):
+    """The authority of a tier's links."""
 
-    def __init__(self, directory: Path) -> None:
-        directory.mkdir()
-        self._directory = directory
-        self.path = directory / "ca.pem"
-        self._key = directory / "ca.key"
-        run = (*_request(self._key, "authority"), "-x509", "-days", "2", "-out", str(self.path))
-        _openssl(*run, "-addext", "keyUsage=critical,keyCertSign")
-
-    def issue(self, name: str, *, days: int = 2) -> LinkTls:
-        certificate, key, asked = (self._directory / f"{name}.{kind}" for kind in ("pem", "key", "csr"))
-        _openssl(*_request(key, name), "-out", str(asked))
-        signer = ("-CA", str(self.path), "-CAkey", str(self._key), "-CAcreateserial", "-days", str(days))
-        _openssl("x509", "-req", "-in", str(asked), *signer, "-out", str(certificate))
-        return LinkTls(str(certificate), str(key), str(self.path))
-
-
-def _request(key: Path, name: str) -> tuple[str, ...]:
-    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    return ("req", *curve, "-keyout", str(key), "-subj", f"/CN={name}")
-
-
-def _openssl(*arguments: str) -> None:
-    subprocess.run(("openssl", *arguments), check=True, capture_output=True, timeout=30)
+    def issue(self, name: str) -> LinkTls:
+        issued = self.certify(name, hosts=())
+        return LinkTls(str(issued.certificate), str(issued.key), str(self.path))
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("tls") / "ours")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> LinkAuthority:
+    return LinkAuthority(tmp_path_factory.mktemp("tls") / "ours")
 
 
 @pytest.fixture(scope="module")
-def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("tls") / "theirs")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> LinkAuthority:
+    return LinkAuthority(tmp_path_factory.mktemp("tls") / "theirs")
 
 
 def on_tcp(directory: Path, ports: list[int]) -> Stage:
@@ -64,7 +44,7 @@ def on_tcp(directory: Path, ports: list[int]) -> Stage:
 
 @pytest.mark.parametrize("uv", [False, True])
 def test_replicas_of_one_authority_talk(
-    tmp_path: Path, unused_ports: list[int], authority: Authority, uv: bool
+    tmp_path: Path, unused_ports: list[int], authority: LinkAuthority, uv: bool
 ) -> None:
     async def scene() -> None:
         stage = on_tcp(tmp_path, unused_ports)
@@ -88,7 +68,7 @@ def test_replicas_of_one_authority_talk(
 
 
 def test_nothing_that_is_said_can_be_read_on_the_way(
-    tmp_path: Path, unused_ports: list[int], authority: Authority
+    tmp_path: Path, unused_ports: list[int], authority: LinkAuthority
 ) -> None:
     async def scene() -> None:
         stage = on_tcp(tmp_path, unused_ports)
@@ -122,8 +102,8 @@ def test_nothing_that_is_said_can_be_read_on_the_way(
 def test_a_certificate_of_another_authority_is_refused_by_both(
     tmp_path: Path,
     unused_ports: list[int],
-    authority: Authority,
-    stranger: Authority,
+    authority: LinkAuthority,
+    stranger: LinkAuthority,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scene() -> None:
@@ -146,8 +126,8 @@ def test_a_certificate_of_another_authority_is_refused_by_both(
 def test_only_the_caller_trusts_the_listener_then_the_listener_says_so(
     tmp_path: Path,
     unused_ports: list[int],
-    authority: Authority,
-    stranger: Authority,
+    authority: LinkAuthority,
+    stranger: LinkAuthority,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The caller shows another authority's certificate and would take ours."""
@@ -170,7 +150,7 @@ def test_only_the_caller_trusts_the_listener_then_the_listener_says_so(
 
 
 def test_who_shows_no_certificate_is_refused(
-    tmp_path: Path, unused_ports: list[int], authority: Authority, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, unused_ports: list[int], authority: LinkAuthority, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scene() -> None:
         stage = on_tcp(tmp_path, unused_ports)
@@ -188,7 +168,7 @@ def test_who_shows_no_certificate_is_refused(
 
 
 def test_a_plain_replica_and_one_with_tls_refuse_each_other(
-    tmp_path: Path, unused_ports: list[int], authority: Authority, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, unused_ports: list[int], authority: LinkAuthority, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scene() -> None:
         stage = on_tcp(tmp_path, unused_ports)
@@ -213,7 +193,7 @@ def test_a_plain_replica_and_one_with_tls_refuse_each_other(
 
 
 def test_garbled_tls_proves_nothing_and_raises_nothing(
-    tmp_path: Path, unused_ports: list[int], authority: Authority, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, unused_ports: list[int], authority: LinkAuthority, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Callers send a real greeting with one bit changed, or bytes that only begin like one, and then end."""
     chance = random.Random(20)
@@ -242,7 +222,7 @@ def test_garbled_tls_proves_nothing_and_raises_nothing(
 
 
 def test_a_byte_that_is_changed_on_the_way_closes_a_link_in_use(
-    tmp_path: Path, unused_ports: list[int], authority: Authority, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, unused_ports: list[int], authority: LinkAuthority, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scene() -> None:
         stage = on_tcp(tmp_path, unused_ports)
@@ -277,7 +257,7 @@ def test_a_byte_that_is_changed_on_the_way_closes_a_link_in_use(
         play(scene)
 
 
-def test_unix_sockets_stay_plain(tmp_path: Path, authority: Authority) -> None:
+def test_unix_sockets_stay_plain(tmp_path: Path, authority: LinkAuthority) -> None:
     """A tier may keep some replicas on one node: file modes guard those links."""
 
     async def scene() -> None:
@@ -292,11 +272,11 @@ def test_unix_sockets_stay_plain(tmp_path: Path, authority: Authority) -> None:
     play(scene)
 
 
-def test_files_that_cannot_be_used_are_named(tmp_path: Path, authority: Authority) -> None:
+def test_files_that_cannot_be_used_are_named(tmp_path: Path, authority: LinkAuthority) -> None:
     good = authority.issue("good")
     other = authority.issue("other")
     encrypted = str(tmp_path / "encrypted.key")
-    _openssl("ec", "-in", good.key_path, "-aes256", "-passout", "pass:word", "-out", encrypted)
+    openssl("ec", "-in", good.key_path, "-aes256", "-passout", "pass:word", "-out", encrypted)
     for wrong, expected in (
         (good._replace(certificate_path="/nowhere/a.pem"), "certificate /nowhere/a.pem with key "),
         (good._replace(key_path=other.key_path), "key values mismatch"),
