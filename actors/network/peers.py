@@ -63,7 +63,7 @@ class Peers:
         address_of: Callable[[int], tuple[str, int]],
         certificates: Certificates | None = None,
     ) -> None:
-        """Connect by TLS if there are `certificates`: the other nodes' ports then speak it, as this one's does."""
+        """Connect by TLS if there are `certificates`: the others' ports then speak it, as this one's does."""
         self._secret = secret
         self._address_of = address_of
         self._certificates = certificates
