@@ -416,7 +416,7 @@ def test_a_renewed_certificate_is_shown_to_newcomers_and_closes_nobody(
 
 
 def test_a_crowd_of_newcomers_leaves_room_for_those_who_are_there(run: Run, authority: Authority) -> None:
-    """The handshakes take almost half a second together; a client whose connection is open is served between them."""
+    """The handshakes take a while together; a client whose connection is open is served between them."""
     port = Port(authority, authority.certify("slow", rsa=True).both)
     hello = greeting(port.context())
 
