@@ -191,14 +191,13 @@ class MadeLog:
         packed: list[tuple[bytes, bytes | None]] = []
         packed_of: tuple[int, int] | None = None
         for record in records:
-            is_bytes = type(record) is RecordBytes
-            producer = None if is_bytes or not isinstance(record, Pended | Ended) else record.producer
+            producer = None if type(record) is RecordBytes else _producer_of(record)
             if packed and (producer != packed_of or len(packed) >= BATCH_RECORDS_MAX):
                 self._append_batch(packed, packed_of)
                 packed.clear()
                 await asyncio.sleep(0)
             packed_of = producer
-            if is_bytes:
+            if type(record) is RecordBytes:
                 packed.append(record)
             elif isinstance(record, Ended):
                 self._append_marker(record)
@@ -207,7 +206,7 @@ class MadeLog:
         if packed:
             self._append_batch(packed, packed_of)
 
-    def _encoded(self, record: KafkaRecord | Pended) -> Iterator[tuple[bytes, bytes | None]]:
+    def _encoded(self, record: KafkaRecord | RecordBytes | Pended) -> Iterator[tuple[bytes, bytes | None]]:
         """Yield key and value of a record; nothing if it cannot be written."""
         try:
             yield encode(record.record if isinstance(record, Pended) else record, self._records.schemas)
@@ -243,6 +242,10 @@ class MadeLog:
 
     def _appended(self, size_bytes: int) -> None:
         self._tell(self._place, size_bytes)
+
+
+def _producer_of(record: Written) -> tuple[int, int] | None:
+    return record.producer if isinstance(record, Pended | Ended) else None
 
 
 def _unpacked(content: bytes) -> Iterable[PlainRecord]:

@@ -178,13 +178,14 @@ class _Move:
 
         def frames() -> Iterator[tuple[str, bytes]]:
             for group_id in (*live, *resting):
-                wanted = (LIVE, (PARTITION,)) if group_id in live else (MOVED, range(extent.each))
+                wanted = (LIVE, (PARTITION,)) if group_id in live else (MOVED, tuple(range(extent.each)))
                 who = Identity(group_id, NO_MEMBER, "", None)
                 yield group_id, framed(offset_fetch(who, VERSION, (wanted,)))
 
         def taken(group_id: str, answer: bytes) -> int:
             error, offsets = fetched(answer)
             if not error:
+                right: Mapping[int, Sequence[int]]
                 found = {each.partition: each.offset for each in offsets}
                 if group_id in live:
                     right = {PARTITION: (live[group_id].last, live[group_id].sent)}

@@ -57,7 +57,7 @@ class Stand:
         """Start both, unless they run. Raises RuntimeError with their words."""
         if self._tier is not None:
             return
-        settings = SETTINGS | sites.SETTINGS
+        settings = {**SETTINGS, **sites.SETTINGS}
         self._nodes = sites.Nodes(sites.BROKERS, settings, self.options.kafka_home, heap=HEAP)
         self._nodes.prepare()
         self._nodes.start()

@@ -20,7 +20,9 @@ LONG = "x" * ONE_BYTE_MAX
 
 def by_codec(group_id: str, topic: str, metadata: str, times: tuple[int, int, bytes]) -> list[RecordBytes]:
     records = []
-    for key, (offset, epoch, *_) in singles_of_rows((OFFSET_ROWS, group_id, topic), (((ROWS, *times),),)):
+    for key, value in singles_of_rows((OFFSET_ROWS, group_id, topic), (((ROWS, *times),),)):
+        assert value is not None
+        offset, epoch = value[:2]
         record = single_to_kafka(key, (offset, epoch, metadata, *times))
         assert record is not None
         records.append(RecordBytes(*encode(record)))
