@@ -1,4 +1,4 @@
-"""Committed offsets are written without the codec as it would write them (W53)."""
+"""Committed offsets are written without the codec as it would write them (W52)."""
 
 from __future__ import annotations
 

@@ -135,8 +135,8 @@ def _of_batch(key: tuple[Any, ...], batch: ours.OffsetBatchValue) -> Iterable[Ka
 
 
 def _of_rows(key: tuple[Any, ...], value: ours.OffsetRowsValue) -> Iterator[KafkaRecord | RecordBytes]:
-    for rows, *times in value.blocks:
-        yield from _of_block(key, rows, tuple(times))
+    for block in value.blocks:
+        yield from _of_block(key, block[0], block[1:])
 
 
 def _of_block(
