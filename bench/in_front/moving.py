@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import uvloop
 
 from actors.protocol.java_hash import partition_for
-from bench.in_front.committing import PARTITION, VERSION, Committers, committing
+from bench.in_front.committing import PARTITION, VERSION, Committer, committing
 from bench.in_front.stand import Alone, StandingPeer
 from bench.member.answers import commit_errors, fetched
 from bench.member.requests import Identity, offset_commit, offset_fetch
@@ -74,10 +74,7 @@ def measure(extent: Extent, peer: Peer) -> Sample:
     members: list[Member] = kept(peer, LIVE, lambda: _live_members(peer))
     committed: dict[str, int] = kept(peer, "what live groups have committed", dict)
     move = _Move(peer, extent, members, committed)
-    sample = uvloop.run(move.by_itself() if isinstance(peer, Alone) else move.there_and_back())
-    if isinstance(peer, Alone):
-        peer.mend()
-    return sample
+    return uvloop.run(move.by_itself() if isinstance(peer, Alone) else move.there_and_back())
 
 
 def _live_members(peer: Peer) -> list[Member]:
@@ -133,13 +130,17 @@ class _Move:
         self._members = members
         self._committed = committed
         self._acknowledged = 0
+        self._live: Sequence[Committer] = ()
+        """Who committed last."""
 
     async def there_and_back(self) -> Sample:
         """Have the tier take the groups over, and give them back."""
         stand = self._peer.stand
         servers = {TIER: stand.tier_pids(), KAFKA: stand.nodes.pids()}
         there = await self._step(stand.attach, servers)
+        await self._check()
         back = await self._step(stand.detach, servers)
+        await self._check()
         return Sample(figures=there.figures(THERE) | back.figures(BACK), requests=self._acknowledged)
 
     async def by_itself(self) -> Sample:
@@ -153,10 +154,12 @@ class _Move:
             process.wait()
 
         step = await self._step(end, {})
+        await asyncio.to_thread(self._peer.mend)
+        await self._check()
         return Sample(figures=step.figures(BY_ITSELF), requests=self._acknowledged)
 
     async def _step(self, act: Callable[[], object], servers: Mapping[str, list[int]]) -> _Step:
-        """Do something while members commit. Raises Failed if an offset is not what was acknowledged."""
+        """Do something while members commit. Raises Failed if one of them cannot go on."""
         peer = self._peer
         async with committing(peer.bootstrap, self._members, LIVE, self._committed) as committers:
             await committers.get_on()
@@ -167,12 +170,12 @@ class _Move:
             cpu_s = {who: clock.seconds() for who, clock in clocks.items()}
             gap_s = committers.gap_s(began, await committers.get_on())
             self._acknowledged += committers.count
-        await self._check(committers)
+        self._live = committers.members
         return _Step(seconds, gap_s, cpu_s)
 
-    async def _check(self, committers: Committers) -> None:
+    async def _check(self) -> None:
         """Read all offsets back. Raises Failed if one is missing or wrong."""
-        extent, live = self._extent, {each.group_id: each for each in committers.members}
+        extent, live = self._extent, {each.group_id: each for each in self._live}
         resting = {extent.group(number): number for number in range(extent.groups)}
         wrong: list[str] = []
 
