@@ -15,8 +15,10 @@ from bench.capacity import command as capacity_command
 from bench.ground import run_names
 from bench.ground.interrupts import terminable
 from bench.ground.machine import machine
+from bench.ground.progress import progress
 from bench.ground.reference import KAFKA_VERSION
 from bench.history import jobs_command
+from bench.in_front import command as in_front_command
 from bench.push import bench_command as push_command
 from bench.raft import measure as raft
 from bench.raft import table as raft_table
@@ -39,8 +41,8 @@ KafkaHome = Annotated[
     typer.Option(envvar="KAFKA_HOME", help="A Kafka 4 distribution, or a directory with its jars."),
 ]
 for command in (
-    *(attached_command, capacity_command, jobs_command, idle_command),
-    *(path_command, push_command, soak_command),
+    *(attached_command, in_front_command, capacity_command, jobs_command),
+    *(idle_command, path_command, push_command, soak_command),
 ):
     command.register(app)
 HOME = f"~/kafka_2.13-{KAFKA_VERSION}"
@@ -225,8 +227,7 @@ def peers_command(
     """
     # Not at the top: every command of `groupd` imports this module.
     from bench.peers.compared import command
-    from bench.peers.compared.registry import UnknownName, peers_named, works_numbered
-    from bench.peers.compared.results import Mismatch
+    from bench.peers.compared.registry import WORKS, peers_named, works_numbered
     from bench.peers.options import Options
 
     options = Options(
@@ -235,20 +236,13 @@ def peers_command(
         quick=quick,
         kafka_home=kafka_home,
     )
-    try:
-        wanted = command.Wanted(peers_named(peers), works_numbered(work), options, machine(), out)
-        with console.status("begins") as status:
-            report = command.run(wanted, _progress(status.update))
-    except UnknownName as error:
-        typer.echo(f"groupd: {error}", err=True)
-        raise typer.Exit(2) from None
-    except Mismatch as error:
-        typer.echo(f"groupd: --out {out}: {error}", err=True)
-        raise typer.Exit(2) from None
-    command.tell(report, out, console)
-    if not report.commands[-1].is_whole:
-        typer.echo("groupd: stopped, and so are all peers", err=True)
-        raise typer.Exit(130)
+
+    def wanted() -> command.Wanted:
+        chosen = [peer_type(options) for peer_type in peers_named(peers)]
+        scenarios = [scenario for number in works_numbered(work) for scenario in WORKS[number](options)]
+        return command.Wanted(chosen, scenarios, options, machine(), out)
+
+    command.carry_out(wanted, console)
 
 
 @app.command(
@@ -286,7 +280,7 @@ def kernels_command(
     plan = measure.Plan(runs, seconds, warm_up, kafka_home)
     with console.status("begins") as status:
         try:
-            result = measure.measure(shapes, plan, _progress(status.update))
+            result = measure.measure(shapes, plan, progress(status.update))
         except measure.JavaError as error:
             typer.echo(f"groupd: {error}", err=True)
             raise typer.Exit(1) from None
@@ -294,11 +288,6 @@ def kernels_command(
     table.show(console, result, on)
     if json_file is not None:
         json_file.write_text(json.dumps(table.as_json(result, on), indent=2) + "\n", encoding="utf-8")
-
-
-def _progress(update: Callable[[str], None]) -> Callable[[str], None]:
-    """Return what shows progress: by one line that changes on a terminal, by a line each elsewhere."""
-    return update if console.is_terminal else lambda what: console.print(f"[dim]·[/dim] {what}")
 
 
 @app.command(
@@ -367,7 +356,7 @@ def swarms_command(
         raise typer.Exit(2)
     wanted = swarms.Wanted(seed, out, machine(), quick, kafka_home)
     with console.status("begins") as status:
-        found = swarms.run(wanted, _progress(status.update))
+        found = swarms.run(wanted, progress(status.update))
     compare.show(console, found)
     console.print(f"written into {out}: {swarms.JSON}, {swarms.MARKDOWN}, and a report of each swarm")
 
@@ -435,7 +424,7 @@ def million_command(
 
     plan = million.Plan(members, group_size, partitions, seconds, budget)
     with console.status("begins") as status:
-        figures = million.measure(plan, _progress(status.update))
+        figures = million.measure(plan, progress(status.update))
     million.show(console, figures, machine())
 
 

@@ -73,7 +73,7 @@ class CoordinatorShard:
         self.state.clock_us = clock_us
         self._areas = areas(kinds)
         self._handlers = self._areas.handlers
-        self.state.whole = Whole(self._records_one_by_one, self._elected)
+        self.state.whole = Whole(self._records_one_by_one, self.records, self._elected)
         self.heard: Heard | None = None
         """What hears members besides; None: nothing has."""
         self._kinds = kinds

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, Protocol
 import msgpack
 from kio.schema.errors import ErrorCode
 
-from actors.coordinator.kafka_records.codec import KafkaRecord, RecordError, encode
+from actors.coordinator.kafka_records.codec import KafkaRecord, RecordBytes, RecordError, encode
 from actors.coordinator.kafka_records.committed import CommittedRecords, PlainRecord
-from actors.coordinator.kafka_records.loadable import Ended, Foreign, LoadableRecords, Pended, Written
+from actors.coordinator.kafka_records.loadable import Ended, LoadableRecords, Pended, Written
 from actors.coordinator.kafka_records.schemas import Schemas
 from actors.coordinator.kafka_records.transactions import CommittedTransactions
 from actors.ground.limits import (
@@ -191,24 +191,23 @@ class MadeLog:
         packed: list[tuple[bytes, bytes | None]] = []
         packed_of: tuple[int, int] | None = None
         for record in records:
-            producer = record.producer if isinstance(record, Pended | Ended) else None
+            producer = None if type(record) is RecordBytes else _producer_of(record)
             if packed and (producer != packed_of or len(packed) >= BATCH_RECORDS_MAX):
                 self._append_batch(packed, packed_of)
                 packed.clear()
                 await asyncio.sleep(0)
             packed_of = producer
-            if isinstance(record, Ended):
+            if type(record) is RecordBytes:
+                packed.append(record)
+            elif isinstance(record, Ended):
                 self._append_marker(record)
             else:
                 packed += self._encoded(record)
         if packed:
             self._append_batch(packed, packed_of)
 
-    def _encoded(self, record: KafkaRecord | Foreign | Pended) -> Iterator[tuple[bytes, bytes | None]]:
+    def _encoded(self, record: KafkaRecord | RecordBytes | Pended) -> Iterator[tuple[bytes, bytes | None]]:
         """Yield key and value of a record; nothing if it cannot be written."""
-        if isinstance(record, Foreign):
-            yield record
-            return
         try:
             yield encode(record.record if isinstance(record, Pended) else record, self._records.schemas)
         except RecordError as error:
@@ -243,6 +242,10 @@ class MadeLog:
 
     def _appended(self, size_bytes: int) -> None:
         self._tell(self._place, size_bytes)
+
+
+def _producer_of(record: Written) -> tuple[int, int] | None:
+    return record.producer if isinstance(record, Pended | Ended) else None
 
 
 def _unpacked(content: bytes) -> Iterable[PlainRecord]:

@@ -285,7 +285,7 @@ class Replica:
     def begin_fed(self) -> SnapshotBuild:
         """Begin the state that a feed gives, made as a snapshot is and beside the others. Whoever began it
         closes it."""
-        build = self._begin(None, self.shard.one_by_one)
+        build = self._begin(None, None if self.level.has_rows else self.shard.one_by_one)
         self._fed = (*(each for each in self._fed if each.is_walking), build)
         return build
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -46,6 +47,11 @@ _NEGATIVE_BIT = 0x01
 that there is not."""
 ZSTD = 4
 NO_SEQUENCE = -1
+_PLAIN = bytes(2)
+"""How a record begins that has no attributes, and the time of its batch."""
+_NO_HEADERS = b"\0"
+_VARINTS_MAX = 4_096
+"""How many numbers are remembered as varints: lengths and places of records are few."""
 _ONE_BATCH = "Produce requests must have exactly one record batch per partition"
 CONTROL_KEY = struct.Struct(">hh")
 _CONTROL_VALUE = struct.Struct(">hi")
@@ -255,17 +261,12 @@ def _batch(
     attributes: int,
     producer: tuple[int, int, int],
 ) -> bytes:
-    body = bytearray()
+    parts: list[bytes] = []
     for delta, (key, value) in enumerate(records):
-        record = bytearray(2)  # no attributes, no delta of the timestamp
-        _put_varint(record, delta)
-        _put_varint(record, len(key))
-        record += key
-        _put_varint(record, -1 if value is None else len(value))
-        record += value or b""
-        record.append(0)  # no headers
-        _put_varint(body, len(record))
-        body += record
+        size = _varint(-1 if value is None else len(value))
+        record = b"".join((_PLAIN, _varint(delta), _varint(len(key)), key, size, value or b"", _NO_HEADERS))
+        parts += (_varint(len(record)), record)
+    body = b"".join(parts)
     length = HEADER_BYTES - LENGTH_FROM + len(body)
     first, times = (0, length, 0, MAGIC, 0, attributes), (timestamp_ms, timestamp_ms)
     batch = bytearray(_HEADER.pack(*first, len(records) - 1, *times, *producer, len(records)) + body)
@@ -356,10 +357,13 @@ def read_varint(batch: bytes, at: int) -> tuple[int, int]:
             raise IndexError(at)
 
 
-def _put_varint(out: bytearray, number: int) -> None:
-    """Add a zigzag varint of at most 32 bits."""
+@lru_cache(maxsize=_VARINTS_MAX)
+def _varint(number: int) -> bytes:
+    """Return a zigzag varint of at most 32 bits."""
+    out = bytearray()
     value = (number << 1) ^ (number >> 31)
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
+    return bytes(out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 Event = Mapping[str, Any]
@@ -162,14 +163,13 @@ def caught_up_s(step: Step, told: Sequence[Event]) -> float | None:
 def longest_gap_s(told: Sequence[Event], began_ms: float, ended_ms: float) -> float:
     """Return the longest time without an acknowledged commit of the group, between two moments."""
     times = [event["at"] for event in told if event["event"] == "committed"]
-    within = [at for at in times if began_ms <= at <= ended_ms]
-    return (
-        max(
-            (after - before for before, after in zip([began_ms, *within], [*within, ended_ms], strict=True)),
-            default=0.0,
-        )
-        / 1_000
-    )
+    return longest_gap(times, began_ms, ended_ms) / 1_000
+
+
+def longest_gap(times: Iterable[float], began: float, ended: float) -> float:
+    """Return the longest time without any of these moments, which are in order, between two others."""
+    within = [at for at in times if began <= at <= ended]
+    return max(after - before for before, after in pairwise([began, *within, ended]))
 
 
 def _copies(evidence: Evidence) -> Iterator[str]:

@@ -194,10 +194,16 @@ def _committed(asking: AdminClient, group: str) -> dict[str, int]:
     return {f"{each.topic}-{each.partition}": each.offset for each in found}
 
 
-def in_front_of(nodes: KafkaNodes) -> Tier:
-    """Return a tier of three nodes that stands in front of the cluster, not started yet."""
+def in_front_of(nodes: KafkaNodes, *flags: str) -> Tier:
+    """Return a tier of three nodes that stands in front of the cluster, not started yet. `flags` are further
+    flags of `groupd up`."""
     controllers = listed(map(nodes.controller, nodes.controller_numbers))
-    return Tier("--upstream", bootstrap_of(nodes), "--controllers", controllers)
+    return Tier("--upstream", bootstrap_of(nodes), "--controllers", controllers, *flags)
+
+
+def software_of(nodes: KafkaNodes) -> str:
+    """Return the name and version of Kafka, and how many controllers it has."""
+    return f"{nodes.software()}, {len(nodes.controller_numbers)} controllers"
 
 
 def bootstrap_of(nodes: KafkaNodes) -> str:

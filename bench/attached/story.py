@@ -87,7 +87,7 @@ def run(plan: Plan, say: Say, look: Look = Site.standing) -> Result:
             stack.callback(story.close)
             stack.callback(_keep_logs, nodes, tier, directory)
             result = story.play(look)
-            return result._replace(software=_software(nodes), seconds=time.monotonic() - began)
+            return result._replace(software=sites.software_of(nodes), seconds=time.monotonic() - began)
     finally:
         if plan.keep is not None:
             shutil.copytree(directory, plan.keep, dirs_exist_ok=True)
@@ -100,10 +100,6 @@ def _keep_logs(nodes: KafkaNodes, tier: Tier, directory: Path) -> None:
         (directory / f"kafka-{number}.log").write_text(nodes.words(number))
     for log in tier.data_dir.rglob("*.log"):
         shutil.copy(log, directory / f"tier-{'-'.join(log.relative_to(tier.data_dir).parts)}")
-
-
-def _software(nodes: KafkaNodes) -> str:
-    return f"{nodes.software()}, {len(nodes.controller_numbers)} controllers"
 
 
 class _Story:

@@ -63,49 +63,16 @@ class _Groupd(Peer):
         return self._own_pids
 
     def software(self) -> str:
-        try:
-            name = f"groupd {version('groupd')}"
-        except PackageNotFoundError:  # it runs from its source
-            name = "groupd"
-        return f"{name}, {self.copies} {'copy' if self.copies == 1 else 'copies'}"
+        return f"{release()}, {self.copies} {'copy' if self.copies == 1 else 'copies'}"
 
     def kill_leader(self, groups: Sequence[str]) -> tuple[float, list[str]]:
         if self.copies == 1:
             raise Refused("nobody takes over from a single copy")
-        leaders = self._leaders()
-        partitions = len(leaders)
-        by_partition = Counter(partition_for(group, partitions) for group in groups)
-        ((partition, _),) = by_partition.most_common(1)
-        hit = [group for group in groups if partition_for(group, partitions) == partition]
-        os.kill(leaders[partition]["pid"], signal.SIGKILL)
         self._own_pids = []
-        return time.monotonic(), hit
+        return kill_leader(self.tier, self.copies, groups)
 
     def mend(self) -> None:
-        """Wait until Ray has started the killed processes again, and each partition has all its replicas,
-        hardly behind."""
-        self._leaders()
-
-    def _leaders(self) -> dict[int, dict[str, Any]]:
-        deadline = time.monotonic() + MEND_TIMEOUT_S
-        while time.monotonic() < deadline:
-            rows = self.tier.status()["partitions"]
-            if all(self._is_whole(row) for row in rows):
-                return {
-                    row["partition"]: next(replica for replica in row["replicas"] if replica["serving"])
-                    for row in rows
-                }
-            time.sleep(POLL_S)
-        raise RuntimeError(f"{self.name}: a replica that was killed is not back after {MEND_TIMEOUT_S:.0f} s")
-
-    def _is_whole(self, row: dict[str, Any]) -> bool:
-        answering = [replica for replica in row["replicas"] if replica["pid"]]
-        lags = [replica["lag"] for replica in answering]
-        return (
-            len(answering) == self.copies
-            and any(replica["serving"] for replica in answering)
-            and all(lag is not None and lag < LAG_MAX for lag in lags)
-        )
+        leaders(self.tier, self.copies)
 
 
 class GroupdOne(_Groupd):
@@ -135,3 +102,47 @@ class UnsyncedThree(GroupdThree):
 
     name = "unsynced-3"
     settings: ClassVar[Mapping[str, str]] = UNSYNCED
+
+
+def release() -> str:
+    """Return the name and version of ours."""
+    try:
+        return f"groupd {version('groupd')}"
+    except PackageNotFoundError:  # it runs from its source
+        return "groupd"
+
+
+def kill_leader(tier: Tier, copies: int, groups: Sequence[str]) -> tuple[float, list[str]]:
+    """Kill the process that leads the offsets partition of most of these groups, as `Peer.kill_leader`
+    does."""
+    led = leaders(tier, copies)
+    by_partition = Counter(partition_for(group, len(led)) for group in groups)
+    ((partition, _),) = by_partition.most_common(1)
+    hit = [group for group in groups if partition_for(group, len(led)) == partition]
+    os.kill(led[partition]["pid"], signal.SIGKILL)
+    return time.monotonic(), hit
+
+
+def leaders(tier: Tier, copies: int) -> dict[int, dict[str, Any]]:
+    """Return the leader of each offsets partition. Wait until Ray has started killed processes again, and
+    each partition has all its replicas, hardly behind."""
+    deadline = time.monotonic() + MEND_TIMEOUT_S
+    while time.monotonic() < deadline:
+        rows = tier.status()["partitions"]
+        if all(_is_whole(row, copies) for row in rows):
+            return {
+                row["partition"]: next(replica for replica in row["replicas"] if replica["serving"])
+                for row in rows
+            }
+        time.sleep(POLL_S)
+    raise RuntimeError(f"a replica that was killed is not back after {MEND_TIMEOUT_S:.0f} s")
+
+
+def _is_whole(row: dict[str, Any], copies: int) -> bool:
+    answering = [replica for replica in row["replicas"] if replica["pid"]]
+    lags = [replica["lag"] for replica in answering]
+    return (
+        len(answering) == copies
+        and any(replica["serving"] for replica in answering)
+        and all(lag is not None and lag < LAG_MAX for lag in lags)
+    )

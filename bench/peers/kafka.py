@@ -65,19 +65,10 @@ class _Kafka(Peer):
     def kill_leader(self, groups: Sequence[str]) -> tuple[float, list[str]]:
         if self.brokers == 1:
             raise Refused("nobody takes over from a single broker")
-        found = asyncio.run(coordinators(self.bootstrap[0], groups))
-        ((address, _),) = Counter(found.values()).most_common(1)
-        process = self._nodes.process(self.bootstrap.index(address) + 1)
-        process.kill()
-        killed_at = time.monotonic()
-        process.wait()
-        return killed_at, [group for group, at in found.items() if at == address]
+        return kill_coordinator(self._nodes, groups)
 
     def mend(self) -> None:
-        for number in self._nodes.numbers:
-            if not self._nodes.runs(number):
-                self._nodes.launch(number)
-                self._nodes.wait_until_it_listens(number)
+        start_the_dead(self._nodes)
         self.wait_until_ready()
 
 
@@ -94,3 +85,29 @@ class KafkaThree(_Kafka):
     name = "kafka-3"
     brokers = 3
     copies = 3
+
+
+def kill_coordinator(nodes: KafkaNodes, groups: Sequence[str]) -> tuple[float, list[str]]:
+    """Kill the broker that coordinates most of these groups, as `Peer.kill_leader` does."""
+    number, hit = busiest(nodes, groups)
+    process = nodes.process(number)
+    process.kill()
+    killed_at = time.monotonic()
+    process.wait()
+    return killed_at, hit
+
+
+def busiest(nodes: KafkaNodes, groups: Sequence[str]) -> tuple[int, list[str]]:
+    """Return the broker that coordinates most of these groups, and which."""
+    addresses = [nodes.address(number) for number in nodes.numbers]
+    found = asyncio.run(coordinators(addresses[0], groups))
+    ((address, _),) = Counter(found.values()).most_common(1)
+    return nodes.numbers[addresses.index(address)], [group for group, at in found.items() if at == address]
+
+
+def start_the_dead(nodes: KafkaNodes) -> None:
+    """Start the brokers whose processes have ended, and wait until they listen."""
+    for number in nodes.numbers:
+        if not nodes.runs(number):
+            nodes.launch(number)
+            nodes.wait_until_it_listens(number)

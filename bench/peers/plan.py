@@ -21,6 +21,7 @@ UNITS: Final[Mapping[str, str]] = MappingProxyType(
         "cpu_s": "s CPU",
         "p50_s": "s, p50",
         "max_s": "s, max",
+        "gap_s": "s, the longest time without an acknowledged commit",
         "bytes": "bytes each, a copy",
         "core": "% of a core",
         "own_core": "% of a core, without Ray's processes",
@@ -32,11 +33,18 @@ SATURATED: Final = "the load generator was above 90 % of a core"
 SATURATED_FROM: Final = 0.9
 BEHIND: Final = "below 95 % of the intended rate"
 KAFKAS: Final[Mapping[str, str]] = MappingProxyType(
-    {"groupd-1": "kafka-1", "groupd-3": "kafka-3", "unsynced-1": "kafka-1", "unsynced-3": "kafka-3"}
+    {
+        "groupd-1": "kafka-1",
+        "groupd-3": "kafka-3",
+        "unsynced-1": "kafka-1",
+        "unsynced-3": "kafka-3",
+        "attached-3": "alone-3",
+    }
 )
-"""Ours, and the Kafka with as many copies."""
+"""Ours, and the Kafka with as many copies; and a Kafka with a tier in front of it, and without."""
 ALWAYS: Final = ("groupd-1", "groupd-3")
-"""Every report sets these beside Kafka, and the others of ours only where they were measured."""
+"""Every report sets these beside Kafka, and the others of ours only where they were measured. A report of a
+tier in front of Kafka has none of them."""
 
 
 FAILURES_MAX: Final = 2
@@ -170,7 +178,8 @@ class Report:
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """Ours and the Kafka beside it, as the report compares them."""
-        return [pair for pair in KAFKAS.items() if pair[0] in ALWAYS or pair[0] in self.peers]
+        always = () if "attached-3" in self.peers else ALWAYS
+        return [pair for pair in KAFKAS.items() if pair[0] in always or pair[0] in self.peers]
 
     @property
     def rows(self) -> list[Row]:

@@ -107,6 +107,8 @@ class Whole(NamedTuple):
 
     records: Callable[[], Iterator[Record]]
     """Every live record, without packed ones."""
+    kept: Callable[[], Iterator[Record]]
+    """Every live record as it is kept."""
     elected: Callable[[int], Iterator[Result]]
     """Builds, in slices, what a leader needs, and begins to serve."""
 

@@ -54,6 +54,13 @@ class KafkaRecord(NamedTuple):
     value: Plain | None
 
 
+class RecordBytes(NamedTuple):
+    """One record as Kafka keeps it."""
+
+    key: bytes
+    value: bytes | None
+
+
 # Bytes.
 
 
@@ -86,9 +93,11 @@ def decode(key: bytes, value: bytes | None, schemas: Schemas = SCHEMAS) -> Kafka
     )
 
 
-def encode(record: KafkaRecord, schemas: Schemas = SCHEMAS) -> tuple[bytes, bytes | None]:
+def encode(record: KafkaRecord | RecordBytes, schemas: Schemas = SCHEMAS) -> tuple[bytes, bytes | None]:
     """Return the key and value that Kafka would keep; fields that are left out have their defaults. Raises
     RecordError."""
+    if isinstance(record, RecordBytes):
+        return record
     schema = schema_of(record.kind, schemas)
     key = _Writer(0, flexible=False)
     key.out += _INT16.pack(record.kind)

@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from actors.coordinator.kafka_records.codec import NO_VERSION, KafkaRecord
+from actors.coordinator.kafka_records.codec import NO_VERSION, KafkaRecord, RecordBytes
 from actors.coordinator.kafka_records.convert import classic_group_to_kafka, single_to_kafka
+from actors.coordinator.kafka_records.offset_bytes import records_of
 from actors.coordinator.kafka_records.schemas import SCHEMAS
 from actors.ground import records as ours
 from actors.protocol.offset_rows import numbers_of
+from actors.protocol.offset_rows import packed as packed_rows
 
 PlainRecord = tuple[tuple[Any, ...], tuple[Any, ...] | None]
 """A record's key and value as they stand in the log; the value is None if the key is deleted."""
@@ -90,7 +92,7 @@ class CommittedRecords:
         """Forget the groups, because the whole state comes anew."""
         self._classic.clear()
 
-    def to_kafka(self, records: Iterable[PlainRecord]) -> Iterator[KafkaRecord]:
+    def to_kafka(self, records: Iterable[PlainRecord]) -> Iterator[KafkaRecord | RecordBytes]:
         """Yield what Kafka would write for a part of the state or of a change. Classic groups wait for
         `held_back`."""
         for key, packed in records:
@@ -104,8 +106,12 @@ class CommittedRecords:
         return self._classic.changed()
 
 
-def whole_in_itself(key: tuple[Any, ...], packed: tuple[Any, ...] | None) -> Iterable[KafkaRecord]:
+def whole_in_itself(
+    key: tuple[Any, ...], packed: tuple[Any, ...] | None
+) -> Iterable[KafkaRecord | RecordBytes]:
     """Return what Kafka would write for a record that is no part of a classic group."""
+    if key[0] == ours.OFFSET_COMMIT and packed is not None:
+        return _of_commit(key, ours.OffsetCommitValue(*packed))
     if key[0] == ours.OFFSET_BATCH:
         return () if packed is None else _of_batch(key, ours.OffsetBatchValue(*packed))
     if key[0] == ours.OFFSET_ROWS:
@@ -114,26 +120,42 @@ def whole_in_itself(key: tuple[Any, ...], packed: tuple[Any, ...] | None) -> Ite
     return () if record is None else (record,)
 
 
-def _of_batch(key: tuple[Any, ...], batch: ours.OffsetBatchValue) -> Iterator[KafkaRecord]:
-    """Yield a record for each partition that one request has committed."""
+def singles_of_rows(key: tuple[Any, ...], packed: tuple[Any, ...]) -> Iterator[PlainRecord]:
+    """Yield an OFFSET_COMMIT for each row of an OFFSET_ROWS."""
     _, group_id, topic = key
+    for rows, *times in ours.OffsetRowsValue(*packed).blocks:
+        for partition, offset, leader_epoch in numbers_of(rows):
+            yield (ours.OFFSET_COMMIT, group_id, topic, partition), (offset, leader_epoch, "", *times)
+
+
+def _of_batch(key: tuple[Any, ...], batch: ours.OffsetBatchValue) -> Iterable[KafkaRecord | RecordBytes]:
+    """Return a record for each partition that one request has committed."""
     numbers = zip(batch.partitions, batch.offsets, batch.leader_epochs, strict=True)
-    return _singles(group_id, topic, numbers, batch[3:])
+    return _of_block(key, packed_rows(numbers), batch[3:])
 
 
-def _of_rows(key: tuple[Any, ...], value: ours.OffsetRowsValue) -> Iterator[KafkaRecord]:
+def _of_rows(key: tuple[Any, ...], value: ours.OffsetRowsValue) -> Iterator[KafkaRecord | RecordBytes]:
+    for block in value.blocks:
+        yield from _of_block(key, block[0], block[1:])
+
+
+def _of_block(
+    key: tuple[Any, ...], rows: bytes, times: tuple[int, int, bytes]
+) -> Iterable[KafkaRecord | RecordBytes]:
+    """Return a record for each row. `times` are what is the same for all."""
     _, group_id, topic = key
-    for rows, *others in value.blocks:
-        yield from _singles(group_id, topic, numbers_of(rows), others)
+    fast = records_of(group_id, topic, rows, "", times)
+    return map(_by_codec, singles_of_rows(key, (((rows, *times),),))) if fast is None else fast
 
 
-def _singles(
-    group_id: str, topic: str, numbers: Iterable[tuple[int, int, int]], others: Iterable[Any]
-) -> Iterator[KafkaRecord]:
-    """Yield a record for each partition, offset and leader epoch. `others` are what is the same for all."""
-    others = tuple(others)
-    for partition, offset, leader_epoch in numbers:
-        value = ours.OffsetCommitValue(offset, leader_epoch, "", *others)
-        record = single_to_kafka((ours.OFFSET_COMMIT, group_id, topic, partition), value)
-        assert record is not None
-        yield record
+def _of_commit(key: tuple[Any, ...], value: ours.OffsetCommitValue) -> Iterable[KafkaRecord | RecordBytes]:
+    _, group_id, topic, partition = key
+    row = packed_rows([(partition, value.offset, value.leader_epoch)])
+    fast = records_of(group_id, topic, row, value.metadata, value[3:])
+    return (_by_codec((key, value)),) if fast is None else fast
+
+
+def _by_codec(commit: PlainRecord) -> KafkaRecord:
+    record = single_to_kafka(*commit)
+    assert record is not None
+    return record

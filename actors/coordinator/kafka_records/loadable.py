@@ -20,13 +20,21 @@ it raises the epoch of each such group once, at the first heartbeat: members are
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from actors.coordinator.kafka_records.codec import NO_VERSION, KafkaRecord, Plain, schema_of
+from actors.coordinator.kafka_records.codec import (
+    NO_VERSION,
+    KafkaRecord,
+    Plain,
+    RecordBytes,
+    schema_of,
+)
 from actors.coordinator.kafka_records.committed import (
     PARTS_OF_GROUPS,
     ClassicGroups,
     PlainRecord,
+    singles_of_rows,
     whole_in_itself,
 )
 from actors.coordinator.kafka_records.convert import single_to_kafka
@@ -36,13 +44,6 @@ from actors.ground import records as ours
 _Position = tuple[str, str, int]
 """(group id, topic, partition)"""
 _Pending = tuple[ours.PendingTxnOffsetKey, ours.PendingTxnOffsetValue]
-
-
-class Foreign(NamedTuple):
-    """A record of a type that is not known here, as it came."""
-
-    key: bytes
-    value: bytes | None
 
 
 class Pended(NamedTuple):
@@ -61,7 +62,7 @@ class Ended(NamedTuple):
     timestamp_ms: int
 
 
-Written = KafkaRecord | Foreign | Pended | Ended
+Written = KafkaRecord | RecordBytes | Pended | Ended
 
 _PARTS: Final = {
     ours.CONSUMER_MEMBER_METADATA: (ours.CURRENT_MEMBER_ASSIGNMENT, ours.TARGET_ASSIGNMENT_MEMBER),
@@ -97,6 +98,8 @@ class LoadableRecords:
         meanwhile; then a change is to come that says so."""
         self._positions: set[_Position] = set()
         """Where something is pending in the state under way."""
+        self._topics: set[tuple[str, str]] = set()
+        """The group and topic of these positions."""
         self._committed: dict[_Position, PlainRecord] = {}
         """The committed offsets at these positions."""
         self._phase: int | None = None
@@ -150,7 +153,7 @@ class LoadableRecords:
                 self._classic.note(key, packed)
                 return ()
             case ours.FOREIGN_RECORD:
-                return (Foreign(key[2], None if packed is None else packed[0]),)
+                return (RecordBytes(key[2], None if packed is None else packed[0]),)
             case ours.PENDING_TXN_OFFSET:
                 return self._of_pending(ours.PendingTxnOffsetKey(*key), packed)
             case ours.PRODUCER_MARKER:
@@ -161,6 +164,9 @@ class LoadableRecords:
             case ours.OFFSET_COMMIT if self._in_state and key[1:] in self._positions:
                 self._committed[key[1:]] = key, packed
                 return ()
+            case ours.OFFSET_ROWS if self._in_state and packed is not None and key[1:] in self._topics:
+                singles = singles_of_rows(key, packed)
+                return chain.from_iterable(self._of(*single) for single in singles)
             case kind if kind in _GROUPS and packed is None:
                 return ()
         return whole_in_itself(key, packed)
@@ -174,6 +180,7 @@ class LoadableRecords:
         if self._in_state:
             self._pending.append((key, value))
             self._positions.add(key[1:4])
+            self._topics.add(key[1:3])
             return ()
         self._ended.discard(key.producer_id)
         return (_pended(key, value),)
@@ -205,6 +212,7 @@ class LoadableRecords:
 
     def _forget_pending(self) -> None:
         self._pending, self._positions, self._committed = [], set(), {}
+        self._topics.clear()
 
     def _up_to_the_end(self, change: Iterable[PlainRecord]) -> Iterator[PlainRecord]:
         """Yield the records that belong to the log: a seal ends it, and it goes on if that is taken back."""

@@ -11,6 +11,17 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
+from actors.coordinator.kafka_records.offset_bytes import (
+    COMPACT,
+    KIND,
+    LENGTH,
+    NO_TAGS,
+    ONE_BYTE_MAX,
+    PARTITION_BYTES,
+    TIME,
+    TOPIC_ID_TAG,
+)
+from actors.coordinator.kafka_records.schemas import NO_ID
 from actors.coordinator.offsets.written import Times, packed_records
 from actors.coordinator.take_over.inside import LogRecord
 from actors.ground.contract import Record, new_tuple
@@ -22,24 +33,12 @@ from actors.ground.records import (
 )
 from actors.protocol.offset_rows import unpack_row
 
-_KIND: Final = b"\0\1"
 _FIXED: Final = b"\0\3"
-"""A value's version: offset, leader epoch, metadata, commit time. `_COMPACT` has a compact text and tagged
-fields."""
-_COMPACT: Final = b"\0\4"
-_PARTITION_BYTES: Final = 4
+"""A value's version, the one before COMPACT: offset, leader epoch, metadata, commit time."""
 _SHARED_FROM: Final = 14
 """Where the part of a value begins that a whole run has: behind version, offset and leader epoch."""
 _GROUP_FROM: Final = 4
 """Where the group's id begins in a key: behind the type and its own length."""
-_LENGTH: Final = struct.Struct(">h")
-_TIME: Final = struct.Struct(">q")
-_NO_ID: Final = bytes(16)
-_NO_TAGS: Final = b"\0"
-_TOPIC_ID_TAG: Final = b"\1\0\x10"
-"""What stands in front of the topic's id: there is one tagged field, number 0, of 16 bytes."""
-_ONE_BYTE_MAX: Final = 0x7F
-"""The longest compact text, with the one that is added to its length, whose length has one byte."""
 _SHARED_BYTES_MIN: Final = 10
 """An empty text, the commit time, and the number of tagged fields or one byte more of the text's length."""
 _Shared = tuple[str, Times]
@@ -52,24 +51,24 @@ def take_commits(records: Sequence[LogRecord], at: int, out: list[Record]) -> in
     end = len(records)
     while at < end:
         _, key, value = records[at]
-        if value is None or key[:2] != _KIND:
+        if value is None or key[:2] != KIND:
             return at
         version = value[:2]
-        if version not in (_FIXED, _COMPACT):
+        if version not in (_FIXED, COMPACT):
             return at
-        begin, prefix, shared = at, key[:-_PARTITION_BYTES], value[_SHARED_FROM:]
-        rows = [key[-_PARTITION_BYTES:] + value[2:_SHARED_FROM]]
+        begin, prefix, shared = at, key[:-PARTITION_BYTES], value[_SHARED_FROM:]
+        rows = [key[-PARTITION_BYTES:] + value[2:_SHARED_FROM]]
         at += 1
         while at < end:
             _, key, value = records[at]
             if (
                 value is None
                 or value[_SHARED_FROM:] != shared
-                or key[:-_PARTITION_BYTES] != prefix
+                or key[:-PARTITION_BYTES] != prefix
                 or value[:2] != version
             ):
                 break
-            rows.append(key[-_PARTITION_BYTES:] + value[2:_SHARED_FROM])
+            rows.append(key[-PARTITION_BYTES:] + value[2:_SHARED_FROM])
             at += 1
         named, read = _named(prefix), _shared(version, shared)
         if named is None or read is None:
@@ -95,9 +94,9 @@ def _write(named: tuple[str, str], shared: _Shared, rows: Sequence[bytes], out: 
 def _named(prefix: bytes) -> tuple[str, str] | None:
     """Return the group's id and the topic of a key without its partition; None if it is no such key."""
     try:
-        topic_at = _GROUP_FROM + _LENGTH.unpack_from(prefix, _GROUP_FROM - _LENGTH.size)[0]
-        begin = topic_at + _LENGTH.size
-        end = begin + _LENGTH.unpack_from(prefix, topic_at)[0]
+        topic_at = _GROUP_FROM + LENGTH.unpack_from(prefix, _GROUP_FROM - LENGTH.size)[0]
+        begin = topic_at + LENGTH.size
+        end = begin + LENGTH.unpack_from(prefix, topic_at)[0]
         if not _GROUP_FROM <= topic_at < begin <= end == len(prefix):
             return None
         return prefix[_GROUP_FROM:topic_at].decode(), prefix[begin:end].decode()
@@ -110,26 +109,26 @@ def _shared(version: bytes, shared: bytes) -> _Shared | None:
     if len(shared) < _SHARED_BYTES_MIN:
         return None
     if version == _FIXED:
-        begin = _LENGTH.size
-        end = begin + _LENGTH.unpack_from(shared)[0]
-        topic_id = _NO_ID if len(shared) == end + _TIME.size else None
+        begin = LENGTH.size
+        end = begin + LENGTH.unpack_from(shared)[0]
+        topic_id = NO_ID if len(shared) == end + TIME.size else None
     else:
         begin, end = 1, shared[0]
-        topic_id = _topic_id(shared[end + _TIME.size :]) if end <= _ONE_BYTE_MAX else None
+        topic_id = _topic_id(shared[end + TIME.size :]) if end <= ONE_BYTE_MAX else None
     if topic_id is None or end < begin:
         return None
     try:
         metadata = shared[begin:end].decode()
     except UnicodeDecodeError:
         return None
-    (committed_ms,) = _TIME.unpack_from(shared, end)
+    (committed_ms,) = TIME.unpack_from(shared, end)
     return metadata, (committed_ms, NO_EXPIRY, topic_id)
 
 
 def _topic_id(tags: bytes) -> bytes | None:
     """Return the topic's id in tagged fields, zeros if there are none; None if there is anything else."""
-    if tags == _NO_TAGS:
-        return _NO_ID
-    is_one_id = tags[: len(_TOPIC_ID_TAG)] == _TOPIC_ID_TAG
-    topic_id = tags[len(_TOPIC_ID_TAG) :]
-    return topic_id if is_one_id and len(topic_id) == len(_NO_ID) else None
+    if tags == NO_TAGS:
+        return NO_ID
+    is_one_id = tags[: len(TOPIC_ID_TAG)] == TOPIC_ID_TAG
+    topic_id = tags[len(TOPIC_ID_TAG) :]
+    return topic_id if is_one_id and len(topic_id) == len(NO_ID) else None

@@ -1,4 +1,5 @@
-"""Carries out `groupd bench peers`, and writes its table, JSON, Markdown and pictures."""
+"""Carries out `groupd bench peers`, or another comparison of peers, and writes its table, JSON, Markdown and
+pictures."""
 
 from __future__ import annotations
 
@@ -10,15 +11,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import typer
 from rich.console import Console
 
+from bench.ground.progress import progress
 from bench.peers import markdown, table
 from bench.peers.compared import plots, results
-from bench.peers.compared.registry import WORKS
+from bench.peers.compared.registry import UnknownName
 from bench.peers.options import Options
 from bench.peers.peer import Peer
-from bench.peers.plan import Command, Report
+from bench.peers.plan import Command, Report, Scenario
 from bench.peers.runner import Runner, Say
+from cluster.cli.common import EXIT_INTERRUPTED
 
 MARKDOWN: Final = "peers.md"
 
@@ -26,11 +30,31 @@ MARKDOWN: Final = "peers.md"
 class Wanted(NamedTuple):
     """What is measured, on which peers, and where the report goes."""
 
-    peers: Sequence[type[Peer]]
-    works: Sequence[int]
+    peers: Sequence[Peer]
+    scenarios: Sequence[Scenario]
     options: Options
     machine: str
     out: Path
+
+
+def carry_out(wanted: Callable[[], Wanted], console: Console, *, draws: bool = True) -> Report:
+    """Do what a command of `groupd bench` was asked for, and tell what was found. `wanted` makes that of its
+    flags. Raises typer.Exit if they are wrong, or the command was interrupted."""
+    try:
+        chosen = wanted()
+        with console.status("begins") as status:
+            report = run(chosen, progress(status.update))
+    except UnknownName as error:
+        typer.echo(f"groupd: {error}", err=True)
+        raise typer.Exit(2) from None
+    except results.Mismatch as error:
+        typer.echo(f"groupd: --out {chosen.out}: {error}", err=True)
+        raise typer.Exit(2) from None
+    tell(report, chosen.out, console, draws=draws)
+    if not report.commands[-1].is_whole:
+        typer.echo("groupd: stopped, and so are all peers", err=True)
+        raise typer.Exit(EXIT_INTERRUPTED)
+    return report
 
 
 def run(wanted: Wanted, say: Say) -> Report:
@@ -63,16 +87,14 @@ def run(wanted: Wanted, say: Say) -> Report:
         return results.merged(earlier, measured)
 
     with Runner(peers, options, say, lambda: results.write(so_far(begun), wanted.out)) as runner:
-        scenarios = [scenario for work in wanted.works for scenario in WORKS[work](options)]
-        is_whole = _until_interrupted(lambda: runner.run(scenarios))
+        is_whole = _until_interrupted(lambda: runner.run(wanted.scenarios))
     return so_far(begun._replace(is_whole=is_whole))
 
 
 def _present(wanted: Wanted, say: Say) -> tuple[list[Peer], dict[str, str]]:
     """The peers that can run here; of the others the reason is told."""
     present, skipped = [], {}
-    for peer_type in wanted.peers:
-        peer = peer_type(wanted.options)
+    for peer in wanted.peers:
         reason = peer.missing()
         if reason:
             skipped[peer.name] = reason
@@ -91,13 +113,13 @@ def _until_interrupted(run: Callable[[], object]) -> bool:
     return True
 
 
-def tell(report: Report, out: Path, console: Console) -> None:
-    """Print the table; write JSON, Markdown and pictures into `out`."""
+def tell(report: Report, out: Path, console: Console, *, draws: bool = True) -> None:
+    """Print the table; write JSON, Markdown and, if it `draws`, pictures into `out`."""
     table.show(console, report)
     written = [results.write(report, out), out / MARKDOWN]
     written[1].write_text(markdown.text(report), encoding="utf-8")
     try:
-        written += plots.draw(report, out)
+        written += plots.draw(report, out) if draws else []
     except ImportError:
         console.print(plots.MISSING)
     console.print(f"written into {out}: " + ", ".join(path.name for path in written))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -53,11 +53,11 @@ def peers_named(text: str) -> list[type[Peer]]:
     return [PEERS[name] for name in dict.fromkeys(names)]
 
 
-def works_numbered(text: str) -> list[int]:
+def works_numbered(text: str, works: Collection[int] = WORKS.keys()) -> list[int]:
     """The works that "1,2" names, in the order they are done in; all if the text is empty. Raises
     UnknownName."""
-    names = {name.strip() for name in text.split(",") if name.strip()} or set(map(str, WORKS))
+    names = {name.strip() for name in text.split(",") if name.strip()} or set(map(str, works))
     for name in sorted(names):
-        if name not in map(str, WORKS):
-            raise UnknownName(f"--work {name}: {', '.join(map(str, sorted(WORKS)))} are allowed")
-    return [work for work in WORKS if str(work) in names]
+        if name not in map(str, works):
+            raise UnknownName(f"--work {name}: {', '.join(map(str, sorted(works)))} are allowed")
+    return [work for work in works if str(work) in names]

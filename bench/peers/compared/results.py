@@ -180,7 +180,7 @@ def merged(earlier: Report | None, later: Report) -> Report:
     return replace(
         later,
         commands=earlier.commands + later.commands,
-        peers={name: software[name] for name in PEERS if name in software},
+        peers={name: software[name] for name in (*PEERS, *software) if name in software},
         skipped=skipped | later.skipped,
         outcomes=sorted(outcomes.values(), key=lambda outcome: outcome.row.work),
     )

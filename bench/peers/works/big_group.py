@@ -49,7 +49,7 @@ def scenarios(options: Options) -> list[Scenario]:
             heading=f"KIP-848 group of {shape.members:,} and "
             f"{shape.topics * PARTITIONS_EACH:,} partitions until stable",
             label=f"{interval_ms / 1000:g} s",
-            measure=partial(_measure, shape, interval_ms),
+            measure=partial(measure, shape, interval_ms),
             shown=shown,
             warm_up="big group",
             together=interval_ms > BUSY_INTERVAL_MS,
@@ -59,7 +59,8 @@ def scenarios(options: Options) -> list[Scenario]:
     ]
 
 
-def _measure(shape: Shape, interval_ms: int, peer: Peer) -> Sample:
+def measure(shape: Shape, interval_ms: int, peer: Peer) -> Sample:
+    """Measure a group of this shape through all its steps."""
     peer.needs_groups()
     peer.version(CONSUMER_GROUP_HEARTBEAT, 1)
     lasting = {f"big-{number:03}": PARTITIONS_EACH for number in range(shape.topics - 1)}

@@ -35,7 +35,7 @@ def scenarios(options: Options) -> list[Scenario]:
             work=5,
             heading="SIGKILL of a leader until heartbeats are served",
             label=f"{groups:,} groups",
-            measure=partial(_measure, groups),
+            measure=partial(measure, groups),
             shown=("p50_s", "max_s"),
             goals={("groupd-3", "p50_s"): goals[groups][0], ("groupd-3", "max_s"): goals[groups][1]}
             if groups in goals
@@ -45,7 +45,8 @@ def scenarios(options: Options) -> list[Scenario]:
     ]
 
 
-def _measure(groups: int, peer: Peer) -> Sample:
+def measure(groups: int, peer: Peer) -> Sample:
+    """Measure how long those of `groups` groups are without service whose leader is killed."""
     if peer.copies == 1:
         raise Refused("nobody takes over")
     members = kept(peer, f"failover {groups}", lambda: _members(peer, groups))

@@ -24,7 +24,7 @@ def scenarios(options: Options) -> list[Scenario]:
             work=3,
             heading="JoinGroup storm until stable",
             label=f"{groups:,} group{'s' if groups > 1 else ''} of {size:,}",
-            measure=partial(_measure, groups, size),
+            measure=partial(measure, groups, size),
             shown=SHOWN,
             warm_up=f"storm {groups}",
         )
@@ -32,7 +32,8 @@ def scenarios(options: Options) -> list[Scenario]:
     ]
 
 
-def _measure(groups: int, size: int, peer: Peer) -> Sample:
+def measure(groups: int, size: int, peer: Peer) -> Sample:
+    """Measure a storm of `groups` groups of `size` members."""
     numbers: list[int] = kept(peer, "storms", list)
     numbers.append(len(numbers))
     group_ids = [f"storm-{numbers[-1]}-{n}" for n in range(groups)]

@@ -6,9 +6,8 @@ The first fifth of either is not counted: with it come libraries and buffers of 
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -22,17 +21,16 @@ from bench.member.requests import encoded
 from bench.peers import topics
 from bench.peers.consumer import terms
 from bench.peers.generator import error_codes
-from bench.peers.lines import ANSWER_TIMEOUT_S, NOT_YET, RETRY_S, Line, coordinators, framed
-from bench.peers.options import Failed, Options
+from bench.peers.lines import framed
+from bench.peers.options import Options
 from bench.peers.peer import Peer
 from bench.peers.plan import Sample, Scenario
 from bench.peers.runner import on_its_own
+from bench.peers.sending import send
 
 GROUPS: Final = 1_000
 MEMBERS_EACH: Final = 100
 OFFSETS_EACH: Final = 1_000
-CONNECTIONS: Final = 64
-"""The number of connections to each node."""
 JOINED: Final = "memory-joined"
 COMMITTED: Final = "memory-committed"
 
@@ -83,7 +81,7 @@ def _settled_bytes(peer: Peer) -> int:
 def _join(groups: range, peer: Peer) -> None:
     group_ids = [f"joined-{n}" for n in groups]
     frames = ((group_id, _join_frame(group_id, n)) for n in range(MEMBERS_EACH) for group_id in group_ids)
-    uvloop.run(_send(peer, group_ids, frames, _joined))
+    uvloop.run(send(peer, group_ids, frames, _joined))
 
 
 def _join_frame(group_id: str, number: int) -> bytes:
@@ -92,7 +90,7 @@ def _join_frame(group_id: str, number: int) -> bytes:
     return framed(encoded(member.heartbeat()))
 
 
-def _joined(answer: bytes) -> int:
+def _joined(_: str, answer: bytes) -> int:
     return int(consumer_beaten(answer).error_code)
 
 
@@ -109,7 +107,7 @@ def _commit(groups: range, peer: Peer) -> None:
         for number in range(OFFSETS_EACH)
     ]
     frames = ((group_id, _commit_frame(version, group_id, partitions)) for group_id in group_ids)
-    uvloop.run(_send(peer, group_ids, frames, partial(_committed, version)))
+    uvloop.run(send(peer, group_ids, frames, partial(_committed, version)))
 
 
 def _commit_frame(version: int, group_id: str, partitions: list[dict[str, object]]) -> bytes:
@@ -122,32 +120,5 @@ def _commit_frame(version: int, group_id: str, partitions: list[dict[str, object
     return request_frame("offset_commit", version, 1, "bench", fields)
 
 
-def _committed(version: int, answer: bytes) -> int:
+def _committed(version: int, _: str, answer: bytes) -> int:
     return next(iter(error_codes(parse_answer("offset_commit", version, answer)[1])), 0)
-
-
-async def _send(
-    peer: Peer,
-    group_ids: list[str],
-    frames: Iterator[tuple[str, bytes]],
-    error_of: Callable[[bytes], int],
-) -> None:
-    """Send all frames, each when the one before it on its connection has been answered. Servers take one
-    request of a connection at a time, so only many connections share a write to disk."""
-    found = await coordinators(peer.bootstrap[0], group_ids)
-
-    async def send_some() -> None:
-        lines = {address: await Line.open(address) for address in peer.bootstrap}
-        try:
-            for group_id, frame in frames:
-                async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                    while (error := error_of(await lines[found[group_id]].ask(frame))) in NOT_YET:
-                        await asyncio.sleep(RETRY_S)
-                        found.update(await coordinators(peer.bootstrap[0], [group_id]))
-                if error:
-                    raise Failed(f"{group_id}: error {error}")
-        finally:
-            for line in lines.values():
-                line.close()
-
-    await asyncio.gather(*(send_some() for _ in range(CONNECTIONS)))

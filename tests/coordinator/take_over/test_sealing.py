@@ -7,10 +7,11 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from actors.coordinator.offsets.delete import AT_ONCE_MAX
-from actors.coordinator.take_over.inside import SEAL_SERVED, SealServedRequest
+from actors.coordinator.take_over.inside import DROP_TAKEN, SEAL_SERVED, DropTakenRequest, SealServedRequest
 from actors.ground.image import TopicImage
 from actors.protocol import api_keys
 from actors.protocol.messages import ConsumerGroupHeartbeatRequest
+from tests.coordinator.alone import KeptLog
 from tests.coordinator.take_over.given import Given
 from tests.coordinator.take_over.taker import Taker, newest
 from tests.upstream.offsets_log.logs import KafkaLog, classic_group, commit
@@ -124,6 +125,32 @@ def test_what_brokers_lead_is_removed(taker: Taker) -> None:
     taker.take(given.raw())
     assert taker.serve().error_code == 0
     assert taker.offsets("g") == {("t", 0): 17}
+
+
+@pytest.mark.parametrize("falls", [False, True])
+def test_rows_of_offsets_are_removed_as_they_are_kept(falls: bool) -> None:
+    """An offset that is taken out of its rows costs as much as all of them, on every replica. A leader that
+    falls in the midst of it has all of them again."""
+    partitions, groups = 100, 15
+    taker = Taker(newest(TopicImage(bytes(16), "t", (0,) * (partitions + 1))))
+    log = KafkaLog()
+    for number in range(groups):
+        log.append([commit(f"g{number}", partition, 1) for partition in range(partitions)])
+        log.append([commit(f"g{number}", partitions, 2, metadata="why")])
+    taker.take_over(log)
+    taker.seal()
+    if falls:
+        taker.send(DROP_TAKEN, DropTakenRequest(), 0)
+        taker.replica.run_timers(taker.now_ms)
+        taker.replica.run_timers(taker.now_ms)
+        assert taker.records() != taker.committed
+        taker.fail_over()
+    kept = taker.replica.log
+    assert isinstance(kept, KeptLog)
+    before = sum(map(len, kept.commands))
+    assert taker.drop_taken().error_code == 0
+    assert taker.records() == {}
+    assert sum(map(len, kept.commands)) - before < groups * partitions, "less than a byte for each offset"
 
 
 def test_the_deletion_of_a_large_group_is_ended_first() -> None:
