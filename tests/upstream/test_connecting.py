@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from actors.network.wire import Closed
 from actors.upstream import connecting
 from tests.upstream.scripted_leader import APIS, ScriptedLeader
 
@@ -25,7 +24,7 @@ def test_a_server_that_hangs_up_is_no_kafka() -> None:
     async def story() -> None:
         server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
         async with server:
-            with pytest.raises(Closed):
+            with pytest.raises(connecting.NotUnderstood):
                 await connecting.connector("story")(server.sockets[0].getsockname()[:2])
 
     asyncio.run(story())
