@@ -20,10 +20,11 @@ PROPERTIES_NAME: Final = "admin.properties"
 
 
 def prepare(settings: Settings, data_dir: Path) -> str:
-    """Write the administrator's properties file and return its password, "" without SASL; remove the file if
-    no client needs any properties."""
+    """Write the administrator's properties file and return its password, "" without SASL or if a cluster
+    upstream has the users; remove the file if no client needs any properties, or none would let it in."""
     path, broker = data_dir / PROPERTIES_NAME, settings.broker
-    if broker.listener_security_protocol == PLAINTEXT:
+    is_without = broker.has_sasl and not broker.admin_user
+    if is_without or broker.listener_security_protocol == PLAINTEXT:
         path.unlink(missing_ok=True)
         return ""
     lines = [f"security.protocol={broker.listener_security_protocol}"]

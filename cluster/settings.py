@@ -26,7 +26,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from actors.assignors.spec import ENTRY_POINTS, OWN_NAMES, is_assignor
 from actors.ground.changeable import BETWEEN, LESS
 from actors.ground.settings import CLASSIC_ONLY, PROTOCOLS_SERVED, GroupSettings
-from actors.ground.spec import PLAINTEXT, BrokerSettings, HistorySettings, RaftSettings, UpstreamSpec
+from actors.ground.spec import BrokerSettings, HistorySettings, RaftSettings, UpstreamSpec
 from actors.network import certificates
 from cluster import kafka_names, properties_file
 from cluster.kafka_names import TRANSLATED, Ignored
@@ -311,7 +311,7 @@ def _check_together(settings: Settings) -> None:
     _check_hold_clients(settings)
     _check_raft_heartbeat(settings)
     _check_raft_tls(settings)
-    _check_listener_tls(settings)
+    check_listener_tls(settings)
     _check_addresses(settings)
     _check_history(settings)
     _check_upstream(settings)
@@ -386,8 +386,8 @@ def _check_raft_tls(settings: Settings) -> None:
             )
 
 
-def _check_listener_tls(settings: Settings) -> None:
-    """Check that the nodes' clients could speak TLS with them, if they are to."""
+def check_listener_tls(settings: Settings) -> None:
+    """Check that the nodes' clients could speak TLS with them, if they are to. Raises SettingsError."""
     broker = settings.broker
     if not broker.has_tls:
         return
@@ -455,12 +455,6 @@ def _check_upstream(settings: Settings) -> None:
                 raise SettingsError(
                     f"{name} = {address!r} ({settings.origins[name]}): a list of host:port is allowed"
                 )
-    name = "listener.security.protocol"
-    if settings[name] != PLAINTEXT:
-        raise SettingsError(
-            f"{name} = {settings[name]!r} ({settings.origins[name]}): in front of a cluster {PLAINTEXT} is "
-            "allowed, because requests are passed on to brokers without the user who makes them"
-        )
 
 
 def _check_history(settings: Settings) -> None:

@@ -102,10 +102,16 @@ _UPSTREAM = (
     Setting("upstream.bootstrap.servers", (),
             "Brokers of a Kafka cluster whose groups the tier is to coordinate, host:port, as a list."),
     Setting("upstream.controllers", (), "Controllers of that cluster, host:port, as a list."),
+    Setting("upstream.config", "",
+            "File of client properties (librdkafka's names) with which the tier logs in at brokers."),
+    Setting("upstream.controllers.config", "",
+            "The same for controllers. Empty: as at brokers."),
     Setting("upstream.first.broker.id", 1001,
             "The first node's id as a broker of that cluster; the others follow it.", 0, 2_147_482_000),
     Setting("upstream.listener.name", PLAINTEXT,
-            "The name that the nodes' listener has among the cluster's brokers."),
+            "The name that the nodes' listener has among the cluster's brokers: that of its clients."),
+    Setting("upstream.other.listener.names", (),
+            "Further names of brokers' listeners for the same port: that of brokers among themselves."),
 )  # fmt: skip
 
 _GROUPS = (

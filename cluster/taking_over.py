@@ -46,7 +46,9 @@ class Upstream(NamedTuple):
     brokers: str
     """Addresses, with commas between them."""
     controllers: str
-    listener: str
+    listeners: tuple[str, ...]
+    protocol: str
+    """The security protocol of the nodes' listeners."""
 
 
 class TakeOverState(NamedTuple):
@@ -124,7 +126,8 @@ class TakeOver(ReplicaChanges):
                 found["cluster_id"],
                 listed(found["brokers"]),
                 listed(found["controllers"]),
-                found["listener"],
+                tuple(found["listeners"]),
+                found["protocol"],
             ),
             _GOALS[found["goal"]],
             found["problem"],

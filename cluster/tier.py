@@ -21,7 +21,7 @@ from actors import ray_host, runtime
 from actors.ground.spec import NodeSpec, TierSpec, controller_of, copies
 from actors.metadata.replicas import is_formed
 from actors.runtime import ActorCallError
-from cluster import administrator, placement, tier_file
+from cluster import administrator, placement, tier_file, upstream_login
 from cluster.balance import founded
 from cluster.leaders_return import return_leaders_at_start
 from cluster.repair import can_lead, is_newcomer
@@ -316,7 +316,9 @@ def _left(namespace: str) -> list[str]:
 
 
 def make_spec(tier: TierFile, settings: Settings, data_dir: Path, run_dir: Path) -> TierSpec:
-    """Return what the actors are told."""
+    """Return what the actors are told, and keep what they are told secretly for the next start."""
+    if tier.upstream is not None:
+        upstream_login.keep(data_dir, tier.upstream)
     return TierSpec(
         tier_id=tier.tier_id,
         secret=tier_file.secret(data_dir, "secret")[1],

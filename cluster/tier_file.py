@@ -238,7 +238,15 @@ def _upstream(content: dict[str, Any] | None) -> UpstreamSpec | None:
     addresses = {
         name: tuple((host, port) for host, port in content[name]) for name in ("brokers", "controllers")
     }
-    return UpstreamSpec(**{**content, **addresses})
+    others = {"other_listeners": tuple(content.get("other_listeners", ()))}
+    return UpstreamSpec(**{**content, **addresses, **others})
+
+
+def _public(upstream: UpstreamSpec) -> dict[str, Any]:
+    """Return what everybody may read: how the tier logs in stands in files of its owner's."""
+    fields = upstream._asdict()
+    del fields["brokers_login"], fields["controllers_login"]
+    return fields
 
 
 def _running(content: dict[str, Any]) -> Running:
@@ -255,7 +263,7 @@ def _copies(row: list[Any]) -> Copies:
 def write(data_dir: Path, tier: TierFile) -> None:
     """Replace tier.json in one step, so that no reader sees half of it."""
     content = asdict(tier)
-    content["upstream"] = None if tier.upstream is None else tier.upstream._asdict()
+    content["upstream"] = None if tier.upstream is None else _public(tier.upstream)
     content["namespace"] = tier.namespace
     content["bootstrap"] = None if tier.running is None else tier.running.bootstrap
     partial = data_dir / "tier.json.partial"

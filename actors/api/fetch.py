@@ -16,7 +16,7 @@ from actors.api.data import READ_COMMITTED, READ_UNCOMMITTED
 from actors.api.fetch_answers import NO_RECORDS, Read, answer_entity
 from actors.ground.topic_names import INTERNAL_TOPICS
 from actors.protocol.header import Header
-from actors.security.topic_checks import RestrictedFetch
+from actors.security.topic_checks import RestrictedFetch, follower_of
 from actors.topics.errors import LogError
 from actors.topics.fetch_sessions import (
     FIRST_EPOCH,
@@ -35,7 +35,6 @@ FETCH_BYTES_MAX = 55 * 1024 * 1024
 """The most bytes that one answer holds, save for its first batch: Kafka's `fetch.max.bytes`."""
 TOPIC_IDS_SINCE = 13
 """The first version that has topic ids instead of names (KIP-516)."""
-_REPLICA_STATE_SINCE = 15
 _NOT_READ = frozenset(
     {
         ErrorCode.unknown_topic_id,
@@ -231,13 +230,6 @@ def _read(
     if broker is not None and read.diverging is None:
         context.internal_logs.fetched(name, index, broker, wanted.fetch_offset)
     return (topic.topic_id, index), read
-
-
-def follower_of(version: int, entity: Any) -> tuple[int, int] | None:
-    """Return id and epoch of the broker that fetches as a follower; None for a consumer (KIP-903)."""
-    state = entity.replica_state if version >= _REPLICA_STATE_SINCE else None
-    broker_id, epoch = (entity.replica_id, -1) if state is None else (state.replica_id, state.replica_epoch)
-    return None if broker_id < 0 else (broker_id, epoch)
 
 
 def _read_log(log: PartitionLog, isolation_level: int, wanted: Wanted, room: _Room) -> Read:

@@ -15,12 +15,12 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from actors.api.context import BrokerContext
-from actors.api.fetch import TOPIC_IDS_SINCE, fetch, follower_of
+from actors.api.fetch import TOPIC_IDS_SINCE, fetch
 from actors.catalog import codec
 from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.protocol.api_keys import FETCH
 from actors.protocol.header import Header
-from actors.security.topic_checks import RestrictedFetch
+from actors.security.topic_checks import RestrictedFetch, follower_of
 from actors.topics.fetch_sessions import LAST_EPOCH, NO_SESSION
 
 _ALONE = {"session_id": NO_SESSION, "session_epoch": LAST_EPOCH, "forgotten_topics_data": ()}

@@ -3,6 +3,7 @@ passed on to the cluster's other brokers, in whatever version these speak."""
 
 from __future__ import annotations
 
+import enum
 import struct
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -57,7 +58,72 @@ REPEATABLE: Final = frozenset(
     }
 )
 """The APIs that change nothing, so that another broker may be asked if one is lost."""
+CARRIED_OUT: Final = frozenset(
+    {
+        api_keys.CREATE_TOPICS,
+        api_keys.DELETE_TOPICS,
+        api_keys.CREATE_ACLS,
+        api_keys.DELETE_ACLS,
+        api_keys.ALTER_CONFIGS,
+        api_keys.CREATE_PARTITIONS,
+        api_keys.ELECT_LEADERS,
+        api_keys.INCREMENTAL_ALTER_CONFIGS,
+        45,  # AlterPartitionReassignments
+        46,  # ListPartitionReassignments
+        api_keys.ALTER_CLIENT_QUOTAS,
+        api_keys.ALTER_USER_SCRAM_CREDENTIALS,
+        55,  # DescribeQuorum
+        api_keys.UPDATE_FEATURES,
+        64,  # UnregisterBroker
+        80,  # AddRaftVoter
+        81,  # RemoveRaftVoter
+    }
+)
+"""The APIs that controllers carry out, and that brokers pass on to them in envelopes."""
+SCREENED: Final = frozenset(
+    {
+        api_keys.METADATA,
+        api_keys.FIND_COORDINATOR,
+        api_keys.INIT_PRODUCER_ID,
+        api_keys.DESCRIBE_ACLS,
+        api_keys.DESCRIBE_CONFIGS,
+        api_keys.DESCRIBE_CLIENT_QUOTAS,
+        api_keys.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        api_keys.DESCRIBE_CLUSTER,
+        api_keys.LIST_CONFIG_RESOURCES,
+        api_keys.DESCRIBE_TOPIC_PARTITIONS,
+    }
+)
+"""The APIs that any broker answers, and none takes in an envelope: what the client may ask for goes to one as
+the tier's user. InitProducerId with a transactional id is not among them."""
+COORDINATED_THERE: Final = frozenset(
+    {
+        api_keys.ADD_PARTITIONS_TO_TXN,
+        api_keys.ADD_OFFSETS_TO_TXN,
+        api_keys.END_TXN,
+        api_keys.DESCRIBE_TRANSACTIONS,
+    }
+)
+"""The APIs of transactional ids, whose coordinators are brokers: clients do not ask a node for long."""
 _KEY: Final = struct.Struct(">h")
+
+
+class Way(enum.Enum):
+    """Where requests of an API go if the cluster knows its users."""
+
+    CONTROLLER = "in an envelope to the controller"
+    BROKER = "as the tier's user to a broker, by the cluster's rules"
+    COORDINATOR = "refused: a broker coordinates it"
+    NOWHERE = "refused"
+
+
+def way_of(api_key: int) -> Way:
+    """Return where requests of an API go that is passed on."""
+    if api_key in CARRIED_OUT:
+        return Way.CONTROLLER
+    if api_key in SCREENED:
+        return Way.BROKER
+    return Way.COORDINATOR if api_key in COORDINATED_THERE else Way.NOWHERE
 
 
 def api_key_of(frame: bytes) -> int:
@@ -76,13 +142,20 @@ def offer(
     supported: Iterable[Mapping[str, Any]],
     finalized: Mapping[str, int],
     epoch: int,
+    *,
+    knows_users: bool = False,
 ) -> Offer:
     """Return what a node tells of itself. `versions` and `supported` are what a broker offers to which
-    requests are passed on."""
-    rows = {key: (key, *found) for key, found in versions.items() if is_passed_on(key)}
-    for key in SERVED & APIS.keys():
+    requests are passed on; `knows_users`: the cluster does, so that what goes there is looked into."""
+    passed_on = {key for key in versions if is_passed_on(key)}
+    looked_into = set(_EITHER)
+    if knows_users:
+        passed_on = {key for key in passed_on if way_of(key) is not Way.NOWHERE}
+        looked_into |= passed_on - CARRIED_OUT
+    rows = {key: (key, *versions[key]) for key in passed_on - looked_into}
+    for key in (SERVED | looked_into) & APIS.keys():
         low, high = APIS[key].first_told, APIS[key].max_version
-        if key in _EITHER:
+        if key in looked_into:
             theirs = versions.get(key, (0, -1))
             low, high = max(low, theirs[0]), min(high, theirs[1])
         if low <= high and key < api_keys.OWN_FROM:

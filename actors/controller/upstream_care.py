@@ -63,8 +63,8 @@ class UpstreamCare:
         self._namespace = namespace
         self._state = state
         self._decide = decide
-        self._connect = connector("groupd-controller")
-        self._follower = Follower(self._connect, spec.controllers)
+        connect = connector("groupd-controller", spec.controllers_login)
+        self._follower = Follower(connect, spec.controllers)
         self._following: asyncio.Task[None] | None = None
         self._leading: asyncio.Task[None] | None = None
         self._care: _Care | None = None
@@ -93,7 +93,8 @@ class UpstreamCare:
             "cluster_id": self._spec.cluster_id,
             "brokers": self._spec.brokers,
             "controllers": self._spec.controllers,
-            "listener": self._spec.listener,
+            "listeners": self._spec.listeners,
+            "protocol": self._spec.protocol,
             "goal": GOAL_NAMES.get(goal, str(goal)),
             "problem": self._follower.problem or (None if care is None else care.moving.problem),
             "partitions": [] if care is None else care.rows(),
@@ -142,7 +143,7 @@ class _Care:
         self._state = state
         self._follower = follower
         self.moving = Moving()
-        connect = connector("groupd-controller")
+        connect = connector("groupd-controller", spec.controllers_login)
         links = [ControllerLink(connect, spec.controllers) for _ in range(1 + LINKS)]
         self._mover = Reconciling(links[:1], self._seen, self.moving)
         self._leading = Reconciling(links[1:], self._facts, Leadership())

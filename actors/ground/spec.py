@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from actors.ground.carried import Rebuilding, by_name
+from actors.ground.login import OPEN, Login
 from actors.ground.settings import GroupSettings
 
 PLAINTEXT = "PLAINTEXT"
@@ -127,7 +128,8 @@ class BrokerSettings(NamedTuple):
     connections_max_reauth_ms: int = 0
     """How long an authentication holds, in ms (KIP-368); 0: as long as its connection."""
     admin_user: str = "admin"
-    """The user that a new tier lets in first, and who is a superuser; its password is the tier's secret."""
+    """The user that a new tier lets in first, and who is a superuser; its password is the tier's secret. "":
+    nobody is, because a cluster upstream has the users."""
     authorizer: str = "none"
     super_users: str = ""
     allow_everyone_if_no_acl_found: bool = False
@@ -196,7 +198,17 @@ class UpstreamSpec(NamedTuple):
     first_broker_id: int
     """The broker id of node 0; the others follow it."""
     listener: str = PLAINTEXT
-    """The name that the listener of the tier's nodes has among the cluster's brokers."""
+    """The name that the listener of the tier's nodes has among the cluster's brokers: clients use it."""
+    other_listeners: tuple[str, ...] = ()
+    """Further names of brokers' listeners under which the same port is registered, such as that by which
+    brokers reach each other."""
+    protocol: str = PLAINTEXT
+    """The security protocol of these listeners."""
+    has_authorizer: bool = False
+    """Whether the cluster's brokers ask its ACLs what a client may do: then nodes do as well."""
+    brokers_login: Login = OPEN
+    """How nodes connect to brokers, and as whom."""
+    controllers_login: Login = OPEN
 
     def __reduce__(self) -> Rebuilding:
         return by_name(self)
@@ -204,6 +216,15 @@ class UpstreamSpec(NamedTuple):
     def broker_id(self, node_id: int) -> int:
         """Return the id that a node has as a broker of the cluster."""
         return self.first_broker_id + node_id
+
+    @property
+    def listeners(self) -> tuple[str, ...]:
+        return (self.listener, *self.other_listeners)
+
+    @property
+    def knows_users(self) -> bool:
+        """Return whether it matters to the cluster which user makes a request."""
+        return self.has_authorizer or self.protocol != PLAINTEXT
 
 
 class TierSpec(NamedTuple):

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from actors.leader.upstream_orders import UpstreamOrders
     from actors.leader.upstream_transactions import UpstreamTransactions
     from actors.protocol.transaction_messages import TransactionPartitions
+    from actors.upstream.controllers import Connect
 
 log = logging.getLogger("groupd.partition")
 
@@ -133,6 +134,7 @@ class OffsetsPartition(StateSource):
             image=lambda: known.image,
             epoch=self._marker_epoch,
         )
+        self._upstream = spec.upstream
         if spec.upstream is not None:
             self._transactions.verify_with(self._verify_upstream)
         self._splits = Splits(partition, host, known, own, self._marker_epoch)
@@ -257,7 +259,11 @@ class OffsetsPartition(StateSource):
             from actors.leader.upstream_orders import UpstreamOrders  # here: few tiers stand before a Kafka
 
             self._orders = UpstreamOrders(
-                self._partition, self._host, self._own, lambda: self._leadership.serving_term
+                self._partition,
+                self._host,
+                self._own,
+                lambda: self._leadership.serving_term,
+                self._upstream_connector(),
             )
         return self._orders.take(packed)
 
@@ -266,8 +272,15 @@ class OffsetsPartition(StateSource):
         if self._verifier is None:
             from actors.leader.upstream_transactions import UpstreamTransactions
 
-            self._verifier = UpstreamTransactions.of(self._own, self._host)
+            self._verifier = UpstreamTransactions(self._own.ask_broker, self._upstream_connector())
         return await self._verifier.verify(transaction)
+
+    def _upstream_connector(self) -> Connect:
+        """Return a function that connects to brokers of the cluster upstream."""
+        from actors.upstream.connecting import connector
+
+        assert self._upstream is not None, "the tier stands in front of a cluster"
+        return connector(f"groupd-{self._host.group}-node-{self._host.node_id}", self._upstream.brokers_login)
 
     def _marker_epoch(self) -> int | None:
         """Return the epoch in which this replica has markers written while it leads: its term, above the

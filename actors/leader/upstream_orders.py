@@ -29,7 +29,6 @@ from actors.leader.own_requests import OwnRequests
 from actors.leader.serving import serving_shard
 from actors.replica.host import ReplicaHost
 from actors.upstream import orders
-from actors.upstream.connecting import connector
 from actors.upstream.controllers import Connect
 from actors.upstream.offsets_following import OffsetsFollower
 from actors.upstream.orders import Order, OrderUnreadable, Standing, unpack_order
@@ -59,7 +58,7 @@ class UpstreamOrders:
         host: ReplicaHost,
         own: OwnRequests,
         term: Callable[[], int | None],
-        connect: Connect | None = None,
+        connect: Connect,
     ) -> None:
         """`term` gives the term in which this replica leads and serves, None if it does not. `connect`
         connects to the brokers."""
@@ -67,7 +66,7 @@ class UpstreamOrders:
         self._host = host
         self._own = own
         self._serving_term = term
-        self._connect = connect or connector(f"groupd-{host.group}-node-{host.node_id}")
+        self._connect = connect
         self._works: Mapping[str, Work] = {
             orders.FOLLOW: self._follow,
             orders.SERVE: self._serve,

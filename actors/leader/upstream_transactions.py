@@ -15,14 +15,11 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 
 from actors.catalog import codec
-from actors.leader.own_requests import OwnRequests
 from actors.leader.transaction_markers import AskBroker
 from actors.network.wire import Closed, Wire
 from actors.protocol.api_keys import FIND_COORDINATOR
 from actors.protocol.messages import NO_ERROR
 from actors.protocol.transaction_messages import TransactionPartitions
-from actors.replica.host import ReplicaHost
-from actors.upstream.connecting import connector
 from actors.upstream.controllers import (
     UNREADABLE,
     Address,
@@ -65,11 +62,6 @@ class UpstreamTransactions:
         self._known: dict[str, Address] = {}
         """Transactional id -> where its coordinator was found."""
         self._lines: dict[Address, _Line] = {}
-
-    @classmethod
-    def of(cls, own: OwnRequests, host: ReplicaHost) -> UpstreamTransactions:
-        """Return the way for a replica."""
-        return cls(own.ask_broker, connector(f"groupd-{host.group}-node-{host.node_id}"))
 
     async def verify(self, transaction: TransactionPartitions) -> ErrorCode:
         """Have the coordinator verify a transaction's partition, or add it. Return its error. To ask twice

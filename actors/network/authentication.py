@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Callable
 from typing import Final
 
-from actors.catalog.api_versions import Told
+from actors.catalog.api_versions import Offer, Told
 from actors.ground.clock import monotonic_ms
 from actors.ground.identity import ClientIdentity
 from actors.ground.image import MetadataImage
@@ -44,9 +44,10 @@ class Sasl:
             passwords=Passwords(secrets.token_bytes(32)),
         )
 
-    def take(self, image: MetadataImage) -> None:
+    def take(self, image: MetadataImage, offer: Offer | None = None) -> None:
+        """Take a newer image; `offer` is what a node tells that is a broker of a cluster upstream."""
         self._policy.credentials = image.credentials
-        self._told = self._told._replace(features=image.features)
+        self._told = self._told._replace(features=image.features, offer=offer)
 
     def on_request(
         self, connection: Connection, header: Header, frame: bytes, body_offset: int

@@ -11,11 +11,12 @@ import contextlib
 import dataclasses
 import datetime
 import io
+import math
 import ssl
 import struct
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Any
 
@@ -126,6 +127,8 @@ class Wire:
         self._correlation_id = 0
         self.find: FindClass = message_class
         """What finds the classes of messages."""
+        self._renew: Callable[[], Awaitable[None]] | None = None
+        self._renew_at_s = math.inf
 
     @classmethod
     async def connect(
@@ -135,7 +138,9 @@ class Wire:
         return cls(*await asyncio.open_connection(host, port, ssl=tls), client_id)
 
     async def call(self, api: str, version: int, /, timeout_s: float = 30.0, **fields: Any) -> dict[str, Any]:
-        """Send one request and return its answer's fields. Raises Closed, TimeoutError."""
+        """Send one request and return its answer's fields. Raises Closed, TimeoutError, and what `renewed`
+        raises."""
+        await self.renewed()
         self._correlation_id += 1
         frame = frame_of(self.find(api, version, "request"), self._correlation_id, self._client_id, fields)
         async with asyncio.timeout(timeout_s):  # wait_for of Python 3.11 may swallow a cancellation
@@ -143,6 +148,17 @@ class Wire:
         correlation_id, answer = parsed(self.find(api, version, "response"), payload)
         assert correlation_id == self._correlation_id, "answers must come in order"
         return answer
+
+    def renew_after(self, seconds: float, renew: Callable[[], Awaitable[None]]) -> None:
+        """Have `renew` authenticate this connection again, before the first request after that time: a server
+        hangs up at a request that comes after an authentication has expired (KIP-368)."""
+        self._renew, self._renew_at_s = renew, asyncio.get_running_loop().time() + seconds
+
+    async def renewed(self) -> None:
+        """Authenticate again if that is due. Raises OSError if it is refused."""
+        if self._renew is not None and asyncio.get_running_loop().time() >= self._renew_at_s:
+            self._renew_at_s = math.inf
+            await self._renew()
 
     @property
     def is_closed(self) -> bool:

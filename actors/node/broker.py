@@ -53,6 +53,7 @@ from actors.node.leaderless import Leaderless
 from actors.node.log_ends import LogEnds
 from actors.node.made_log import Place
 from actors.node.metrics import NodeMetrics
+from actors.node.passing_on import Rights
 from actors.node.questions import Questions
 from actors.node.upstream import NOT_HERE, UpstreamNode
 from actors.protocol.api_keys import (
@@ -100,14 +101,14 @@ class Broker(Actor):
         self._leaders: dict[int, tuple[int, int]] = {}
         """Offsets partition -> (term, node id of its leader), as the freshest news say."""
         self._partitioning = partitioning_now(spec)
-        self._upstream = UpstreamNode(spec, self._node, self._show) if spec.upstream is not None else None
+        self._gate = Gate(spec.broker)
+        self._upstream = None if spec.upstream is None else self._new_upstream()
         """The node's place in the Kafka cluster that the tier stands in front of; None: there is none."""
         self._controller = new_controller(spec)
         self._logs = TopicLogs(spec.broker, f"{spec.data_dir}/node-{node_id}/topics")
         clock = clock_ms or steady_clock_ms()
         self._apis = BrokerApis(self._new_context(clock))
         limits = ConnectionLimits.of(spec.broker)
-        self._gate = Gate(spec.broker)
         self._quota = ConnectionQuota(limits)
         self._table = ConnectionTable(asyncio.get_running_loop(), limits, self._quota.gone)
         certificates = Certificates.of(spec.broker, self._node.host)
@@ -137,6 +138,10 @@ class Broker(Actor):
         self._internal_topics = InternalTopics(self, self._hub, self._internal_appended, clock)
         self._apis.read_internal_from(self._internal_topics)
         super().__init__(spec.data_dir, broker_name(node_id))
+
+    def _new_upstream(self) -> UpstreamNode:
+        rights = Rights(self._gate, lambda *request: self._groups.refused(*request))
+        return UpstreamNode(self._spec, self._node, self._show, rights)
 
     def _new_context(self, clock_ms: Callable[[], int]) -> BrokerContext:
         node_id = self._node.node_id
@@ -244,7 +249,7 @@ class Broker(Actor):
         self._apis.set_image(image)
         self._partitioning = partitioning_of(image)
         self._quota.take(ConnectionLimits.of(self._apis.settings))
-        self._sasl.take(image)
+        self._sasl.take(image, None if self._upstream is None else self._upstream.offered())
         self._gate.take(image)
         self._hub.learn_level(image.features.level(GROUPD_VERSION))
         self._hub.push("image", payload)
@@ -294,14 +299,12 @@ class Broker(Actor):
         return self._partitioning
 
     def slot_of(self, partition_: int) -> int | None:
-        """Return the link of this node's replica that leads the partition; None if there is none. It is what
-        transaction_relay.Leaders asks for."""
+        """Return the link of this node's replica that leads the partition, for transaction_relay.Leaders."""
         slot = self._serving.get(partition_)
         return slot if slot is not None and self._hub.connected(slot) else None
 
     def node_of(self, partition_: int) -> int | None:
-        """Return the node that leads an offsets partition, as transaction_relay.Leaders asks for it; None if
-        it is not known."""
+        """Return the node that leads an offsets partition, if it is known, for transaction_relay.Leaders."""
         leader = self._leaders.get(partition_)
         return None if leader is None else leader[1]
 
@@ -407,7 +410,10 @@ class Broker(Actor):
 
     async def serve(self, identity: ClientIdentity, frame: bytes) -> bytes | None:
         """Return the answer frame of any request; b"" if it has none; None to close the connection."""
-        if self._upstream is not None and (told := await self._upstream.serve(frame)) is not NOT_HERE:
+        if (
+            self._upstream is not None
+            and (told := await self._upstream.serve(identity, frame)) is not NOT_HERE
+        ):
             answer: bytes | None = told
             return answer
         header, body_offset = parse_header(frame)
@@ -420,7 +426,7 @@ class Broker(Actor):
         if in_place is not None:
             return in_place
         if self._upstream is not None and header.api_key == FIND_COORDINATOR:
-            return await self._upstream.find_coordinator(frame)
+            return await self._upstream.find_coordinator(identity, frame)
         if header.api_key in COORDINATOR_APIS:
             return await self._groups.serve(header, frame, body_offset, identity)
         entity = codec.decode_entity(header, frame, body_offset)
@@ -485,7 +491,7 @@ class Broker(Actor):
         who coordinates one upstream."""
         header, body_offset = parse_header(frame)
         if self._upstream is not None and header.api_key == FIND_COORDINATOR:
-            return await self._upstream.find_coordinator(frame)
+            return await self._upstream.find_coordinator(TIER, frame)
         entity = codec.decode_entity(header, frame, body_offset)
         if header.api_key == LIST_OFFSETS:
             answer = await self._log_ends.answer(self._apis.image, header, entity)

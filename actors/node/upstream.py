@@ -20,7 +20,8 @@ from actors.api.in_place import Screen
 from actors.catalog import codec
 from actors.catalog.api_versions import Offer
 from actors.catalog.headers import parse_header
-from actors.catalog.in_front import REPEATABLE, api_key_of, is_passed_on, offer
+from actors.catalog.in_front import api_key_of, is_passed_on, offer
+from actors.ground.identity import ClientIdentity
 from actors.ground.image import MetadataImage
 from actors.ground.spec import NodeSpec, TierSpec, UpstreamSpec
 from actors.ground.tasks import Tasks
@@ -29,17 +30,20 @@ from actors.ground.upstream_goal import DETACHED
 from actors.network.connection import Service
 from actors.network.early import Again, Decision, EarlyConnection, Keep
 from actors.network.frames import LENGTH_BYTES
+from actors.node.passing_on import PassingOn, Rights
 from actors.protocol.api_keys import DESCRIBE_CONFIGS, LIST_TRANSACTIONS, METADATA
+from actors.protocol.errors import MalformedRequest, UnsupportedRequest
 from actors.protocol.header import Header
 from actors.upstream import identity
 from actors.upstream.connecting import connector
 from actors.upstream.controller_link import ControllerLink
+from actors.upstream.controller_way import ControllerWay
 from actors.upstream.controllers import Address, Connect
 from actors.upstream.following import Follower
 from actors.upstream.forwarding import Forwarding, Offered, Unreachable
 from actors.upstream.identity import IdentityRefused
 from actors.upstream.image import ClusterImage, Endpoint
-from actors.upstream.node import NodeInvalid, TierNode
+from actors.upstream.node import PROTOCOL_NUMBERS, NodeInvalid, TierNode
 from actors.upstream.registered import RegisteredNode, RegistrationRefused
 from actors.upstream.registration import Facts, RegisteredBroker
 from actors.upstream.states import State
@@ -72,23 +76,40 @@ class _Answered(NamedTuple):
 
 
 class UpstreamNode:
-    """The node's place in the cluster of `spec`. `show` is given each new image."""
+    """The node's place in the cluster of `spec`. `show` is given each new image; `rights` say what clients
+    may do."""
 
-    def __init__(self, tier: TierSpec, node: NodeSpec, show: Show, connect: Connect | None = None) -> None:
+    def __init__(
+        self,
+        tier: TierSpec,
+        node: NodeSpec,
+        show: Show,
+        rights: Rights,
+        connect: Connect | None = None,
+    ) -> None:
         assert tier.upstream is not None, "the tier stands in front of a cluster"
         self._spec: UpstreamSpec = tier.upstream
         self._node_id = node.node_id
         self._broker = TierNode(
             self._spec.cluster_id,
             self._spec.broker_id(node.node_id),
-            (Endpoint(self._spec.listener, node.host, node.clients_port),),
+            tuple(
+                Endpoint(name, node.host, node.clients_port, PROTOCOL_NUMBERS[self._spec.protocol])
+                for name in self._spec.listeners
+            ),
             node.rack,
         )
         self._directory = Path(tier.data_dir) / f"node-{node.node_id}"
         self._show = show
-        self._connect = connect or connector(f"groupd-{self._broker.broker_id}")
-        self._follower = Follower(self._connect, self._spec.controllers)
+        client_id = f"groupd-{self._broker.broker_id}"
+        self._connect = connect or connector(client_id, self._spec.brokers_login)
+        self._connect_controller = connect or connector(client_id, self._spec.controllers_login)
+        self._follower = Follower(self._connect_controller, self._spec.controllers)
         self._forwarding = Forwarding(self._connect, self._brokers)
+        self._controllers = ControllerWay(self._connect_controller, self._spec.controllers, client_id)
+        self._passing_on = PassingOn(
+            self._forwarding, self._controllers, rights if self._spec.knows_users else None
+        )
         self._leaders: dict[int, Forwarding] = {}
         """The way to each broker that was asked as a leader."""
         self._registered: RegisteredNode | None = None
@@ -158,7 +179,8 @@ class UpstreamNode:
             while self._is_registered and loop.time() < deadline:
                 await asyncio.sleep(LEAVE_INTERVAL_S)
         self._tasks.close()
-        for way in (self._forwarding, *self._leaders.values()):
+        await self._passing_on.close()
+        for way in self._leaders.values():
             await way.close()
 
     def take(self, own: MetadataImage) -> None:
@@ -221,7 +243,7 @@ class UpstreamNode:
         while True:
             try:
                 await self._until_wanted()
-                link = ControllerLink(self._connect, self._spec.controllers)
+                link = ControllerLink(self._connect_controller, self._spec.controllers)
                 self._registered = RegisteredNode(self._broker, self._directory, link, self._facts)
                 if self._is_wanted or self._is_left_behind:
                     self._refusal = None
@@ -343,17 +365,20 @@ class UpstreamNode:
 
     def _answer_early(self, early: EarlyConnection, frame: bytes, wake: Callable[[], object]) -> None:
         async def answer() -> None:
-            early.session = _Answered(await self._pass_on(frame))
+            try:
+                early.session = _Answered(await self._passing_on.answer(early.identity, frame))
+            except (MalformedRequest, UnsupportedRequest):
+                early.session = _Answered(None)  # whoever serves the connection finds the same
             wake()
 
         self._tasks.spawn(answer())
 
-    async def serve(self, frame: bytes) -> Any:
+    async def serve(self, identity: ClientIdentity, frame: bytes) -> Any:
         """Return the answer to a request, None to close its connection, or NOT_HERE. Raises MalformedRequest,
         UnsupportedRequest."""
         api_key = api_key_of(frame)
         if is_passed_on(api_key):
-            return await self._pass_on(frame)
+            return await self._passing_on.answer(identity, frame)
         if api_key == LIST_TRANSACTIONS:
             return in_front.no_transactions(parse_header(frame)[0])
         if api_key != DESCRIBE_CONFIGS:
@@ -361,7 +386,7 @@ class UpstreamNode:
         header, body_offset = parse_header(frame)
         entity = codec.decode_entity(header, frame, body_offset)
         is_own = in_front.is_about(entity, self.broker_id)
-        return NOT_HERE if is_own else await self._pass_on(frame)
+        return NOT_HERE if is_own else await self._passing_on.answer(identity, frame)
 
     def leader_epoch(self, partition: int) -> int:
         """Return the epoch in which the cluster has an offsets partition led, by whomever; -1 if there is no
@@ -369,9 +394,6 @@ class UpstreamNode:
         topic = None if self.cluster is None else self.cluster.topic(OFFSETS_TOPIC)
         state = None if topic is None else topic.partitions.get(partition)
         return -1 if state is None else state.leader_epoch
-
-    async def _pass_on(self, frame: bytes) -> bytes | None:
-        return await self._forwarding.forward(frame, may_repeat=api_key_of(frame) in REPEATABLE)
 
     async def ask_leader(self, leader: int, header: Header, entity: Any) -> Any:
         """Ask the broker that leads partitions; `leader` is its id in the tier's image. Return kio's answer;
@@ -394,21 +416,24 @@ class UpstreamNode:
         if self._shown is None or self.cluster is None:
             return None
         view = FrontView(
-            self._shown, leaders, self._node_id, self.cluster, self._spec, self._offered(), own_to_all
+            self._shown, leaders, self._node_id, self.cluster, self._spec, self.offered(), own_to_all
         )
         return in_front.answer_in_front(view, screen, *request)
 
-    async def find_coordinator(self, frame: bytes) -> bytes | None:
-        """Have a broker say who coordinates what the tier knows nothing of."""
-        return await self._pass_on(frame)
+    async def find_coordinator(self, identity: ClientIdentity, frame: bytes) -> bytes | None:
+        """Have a broker say who coordinates what the tier knows nothing of. Raises MalformedRequest."""
+        return await self._passing_on.answer(identity, frame)
 
-    def _offered(self) -> Offer:
+    def offered(self) -> Offer:
         """Return the table of APIs as of the broker that was connected to last, and the features in force."""
         offered, cluster = self._forwarding.offered, self.cluster
         assert offered is not None, "the node waited for it when it started"
         assert cluster is not None, "as for this"
         made_of = offered, dict(cluster.features)
         if self._offer is None or self._offer[0] != made_of:
-            made = offer(offered.versions, offered.supported, made_of[1], cluster.offset)
+            knows_users = self._spec.knows_users
+            made = offer(
+                offered.versions, offered.supported, made_of[1], cluster.offset, knows_users=knows_users
+            )
             self._offer = made_of, made
         return self._offer[1]

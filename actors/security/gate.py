@@ -22,9 +22,9 @@ ACLS: Final = "acl"
 
 def super_users(settings: BrokerSettings) -> frozenset[str]:
     """Return the users of `super.users` ("User:a;User:b", as Kafka has it), and the administrator that the
-    tier begins with."""
+    tier begins with, if it has one."""
     listed = {user.strip() for user in settings.super_users.split(";") if user.strip()}
-    if settings.has_sasl:
+    if settings.has_sasl and settings.admin_user:
         listed.add(f"User:{settings.admin_user}")
     return frozenset(listed)
 
@@ -36,7 +36,8 @@ class Gate:
         """Make the gate that the settings describe; without settings, an open one."""
         self.checks = settings is not None and settings.authorizer == ACLS
         self._image = MetadataImage()
-        self._auto_create = settings is not None and settings.auto_create_topics_enable
+        self.creates_topics = settings is not None and settings.auto_create_topics_enable
+        """Whether topics are created that clients ask for (`auto.create.topics.enable`)."""
         self._super_users = frozenset({TIER.principal})
         self._allow_without_acls = False
         if settings is not None:
@@ -63,7 +64,7 @@ class Gate:
         return self._image
 
     def asking(self, principal: str, client_host: str) -> Asking:
-        return Asking(self.access(principal, client_host), self._image, self._auto_create)
+        return Asking(self.access(principal, client_host), self._image, self.creates_topics)
 
     def _made_of(self, acls: tuple[Acl, ...]) -> Authorizer:
         return Authorizer(acls, self._super_users, self._allow_without_acls)

@@ -1,16 +1,27 @@
-"""Connect to controllers and brokers of the upstream cluster as actors do: without TLS or authentication."""
+"""Connect to controllers and brokers of the upstream cluster, and log in there."""
 
 from __future__ import annotations
 
 import asyncio
+import ssl
+from functools import cache, partial
 from typing import Final
 
-from actors.network.wire import Wire
+from actors.ground.login import OPEN, Login
+from actors.network.sasl_client import authenticate
+from actors.network.wire import Closed, Wire
 from actors.upstream.controllers import Address, Connect, Versions
 
 CONNECT_TIMEOUT_S: Final = 5.0
 API_VERSIONS_VERSION: Final = 0
 """The version of ApiVersions that every Kafka answers."""
+RENEWED_AT: Final = 0.85
+"""The share of the time for which an authentication holds after which it is renewed, as Kafka's own clients
+have it at the earliest."""
+
+
+class NotUnderstood(ConnectionError):
+    """Raised if whoever listens is no Kafka, or speaks another security protocol."""
 
 
 async def offered(wire: Wire, timeout_s: float = CONNECT_TIMEOUT_S) -> Versions:
@@ -19,16 +30,52 @@ async def offered(wire: Wire, timeout_s: float = CONNECT_TIMEOUT_S) -> Versions:
     return {row["api_key"]: (row["min_version"], row["max_version"]) for row in answer["api_keys"]}
 
 
-def connector(client_id: str) -> Connect:
-    """Return a function that connects; `client_id` is who the brokers' logs name."""
+def tls_of(login: Login) -> ssl.SSLContext | None:
+    """Return the context of TLS; None without TLS. Raises OSError for files that cannot be used."""
+    if not login.is_encrypted:
+        return None
+    context = ssl.create_default_context(cafile=login.ca)
+    context.check_hostname = login.is_verified and login.is_host_checked
+    if not login.is_verified:
+        context.verify_mode = ssl.CERT_NONE
+    if login.certificate is not None:
+        context.load_cert_chain(login.certificate, login.key, login.key_password)
+    return context
+
+
+async def connected(
+    address: Address, client_id: str, login: Login, tls: ssl.SSLContext | None
+) -> tuple[Wire, Versions]:
+    """Connect to a server and log in. Return the connection, and the versions of each API that are offered.
+    Raises OSError; NotUnderstood and LoginRefused, which are such, say what is wrong."""
+    async with asyncio.timeout(CONNECT_TIMEOUT_S):
+        wire = await Wire.connect(*address, client_id, tls=tls)
+    try:
+        try:
+            versions = await offered(wire)
+        except (Closed, TimeoutError):
+            raise NotUnderstood(
+                f"is no Kafka, or speaks another security.protocol than {login.protocol}"
+            ) from None
+        if login.mechanism:
+            await _log_in(wire, login)
+        return wire, versions
+    except BaseException:
+        await wire.close()
+        raise
+
+
+async def _log_in(wire: Wire, login: Login) -> None:
+    lifetime_ms = await authenticate(wire, login)
+    if lifetime_ms:
+        wire.renew_after(lifetime_ms / 1000 * RENEWED_AT, partial(_log_in, wire, login))
+
+
+def connector(client_id: str, login: Login = OPEN) -> Connect:
+    """Return a function that connects as `login` says; `client_id` is who the brokers' logs name."""
+    tls = cache(partial(tls_of, login))  # when it is needed: a file that is missing is a reason to try again
 
     async def connect(address: Address) -> tuple[Wire, Versions]:
-        async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            wire = await Wire.connect(*address, client_id)
-        try:
-            return wire, await offered(wire)
-        except BaseException:
-            await wire.close()
-            raise
+        return await connected(address, client_id, login, tls())
 
     return connect

@@ -100,6 +100,7 @@ class Forwarding:
             line = await self._line()
             is_answered = False
             try:
+                await line.wire.renewed()
                 await line.wire.send_raw(with_length(frame))
                 answer = await line.wire.read_frame()
                 if answer[:4] != frame[_CORRELATION_ID]:

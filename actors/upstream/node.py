@@ -18,6 +18,7 @@ are taken."""
 RESERVED_ENDS: Final = 100
 """Kafka reserves the UUIDs whose number is below this (org.apache.kafka.common.DirectoryId)."""
 PROTOCOLS: Final = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
+PROTOCOL_NUMBERS: Final = {name: number for number, name in PROTOCOLS.items()}
 _ANY_HOST: Final = ("", "0.0.0.0", "::", "[::]", "*")  # noqa: S104 - what is refused
 _PORT_MAX: Final = 65_535
 

@@ -38,7 +38,8 @@ def outer_id(spec: UpstreamSpec, leader: int) -> int:
 
 
 def overlaid(own: MetadataImage, cluster: ClusterImage, spec: UpstreamSpec) -> MetadataImage:
-    """Return the tier's own image with what the cluster says. Its version rises with each of the two."""
+    """Return the tier's own image with what the cluster says. Its version rises with each of the two. Only
+    the cluster says who its users are, and what they may do."""
     topics = tuple(
         _topic_image(cluster, topic, spec) for topic in cluster.topics.values() if topic.name != OFFSETS_TOPIC
     )
@@ -59,7 +60,7 @@ def overlaid(own: MetadataImage, cluster: ClusterImage, spec: UpstreamSpec) -> M
         broker_configs=_broker_configs(own, cluster, spec),
         features=own.features,
         acls=tuple(sorted(set(cluster.acls.values()))),
-        credentials=(*own.credentials.values(), *credentials),
+        credentials=tuple(credentials),
         homes=own.homes,
         unmoved=own.unmoved,
         undropped=own.undropped,

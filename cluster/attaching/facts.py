@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from actors.upstream.image import ClusterImage
+from cluster.attaching.rights import Right
 
 CLASSIC: Final = "Classic"
 CONSUMER: Final = "Consumer"
@@ -20,7 +21,14 @@ OFFSETS_PARTITIONS: Final = "offsets.topic.num.partitions"
 INTER_BROKER_LISTENER: Final = "inter.broker.listener.name"
 AUTHORIZER: Final = "authorizer.class.name"
 SASL_MECHANISMS: Final = "sasl.enabled.mechanisms"
-BROKER_CONFIGS: Final = (OFFSETS_PARTITIONS, INTER_BROKER_LISTENER, AUTHORIZER, SASL_MECHANISMS)
+INTER_BROKER_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
+BROKER_CONFIGS: Final = (
+    OFFSETS_PARTITIONS,
+    INTER_BROKER_LISTENER,
+    AUTHORIZER,
+    SASL_MECHANISMS,
+    INTER_BROKER_MECHANISM,
+)
 """The configs of running brokers that the plan looks at."""
 OWN_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 """The authorizer whose rules stand in the metadata log, where the tier finds them."""
@@ -34,6 +42,12 @@ class Wishes(NamedTuple):
     nodes: int = NODES_DEFAULT
     listeners: tuple[str, ...] = LISTENERS_DEFAULT
     """The names of the listeners that each node has."""
+    protocol: str | None = None
+    """The security protocol of these listeners; None: nobody has said yet."""
+    super_users: frozenset[str] | None = None
+    """The users who may do everything at the tier; None: nobody has said yet."""
+    users: frozenset[str] = frozenset()
+    """The users as whom the tier logs in."""
 
     @property
     def ids(self) -> range:
@@ -88,13 +102,6 @@ class Sample(NamedTuple):
 
     size_bytes: int
     seconds: float
-
-
-class Right(NamedTuple):
-    """A right on the cluster that the tier's user needs."""
-
-    operation: str
-    needed_to: str
 
 
 class Quorum(NamedTuple):

@@ -13,45 +13,63 @@ from pathlib import Path
 from typing import Final
 
 from actors.ground.spec import UpstreamSpec
+from actors.security.gate import ACLS, NO_AUTHORIZER, super_users
+from actors.upstream.connecting import connector
 from actors.upstream.controllers import Address, CannotFollow, Elsewhere, NotAllowed, find_active, listed
+from actors.upstream.node import PROTOCOLS
 from cluster import tier_file
-from cluster.attaching.facts import Wishes
-from cluster.attaching.looking import connector, look
-from cluster.attaching.obstacles import BLOCKS, obstacles
+from cluster.attaching import facts as facts_of
+from cluster.attaching.facts import Facts, Wishes
+from cluster.attaching.logins import Logins, logins
+from cluster.attaching.looking import look
+from cluster.attaching.obstacles import BLOCKS, listener_protocols, obstacles
 from cluster.attaching.plan import partition_count
 from cluster.groups.connection import run
-from cluster.groups.properties import ClientProperties, properties
-from cluster.settings import Settings
+from cluster.groups.properties import properties
+from cluster.settings import Settings, check_listener_tls
 from cluster.tier_file import PARTITIONS, TierError, TierFile
+from cluster.upstream_login import BROKERS_CONFIG, CONTROLLERS_CONFIG
 
 BROKERS: Final = "upstream.bootstrap.servers"
 CONTROLLERS: Final = "upstream.controllers"
+OTHER_LISTENERS: Final = "upstream.other.listener.names"
+PROTOCOL: Final = "listener.security.protocol"
+AUTHORIZER: Final = "authorizer"
 FIRST_ID: Final = "upstream.first.broker.id"
 LISTENER: Final = "upstream.listener.name"
+CLIENT_ID: Final = "groupd-cli"
 PASSING: Final = frozenset({"share-groups", "streams-groups", "partition-without-leader", "partition-moving"})
 """The obstacles that pass while the tier waits: `groupd attach` looks for them."""
 
 
 def in_front(settings: Settings) -> Settings:
-    """Return the settings with the cluster that the tier stands in front of, if it does, and with as many
-    offsets partitions as that has. Raises TierError if it must not stand there, by name."""
+    """Return the settings with the cluster that the tier stands in front of, if it does, and with what its
+    nodes must have as that has it: how many offsets partitions there are, how clients log in, who asks for
+    their rights. Raises TierError if it must not stand there, by name."""
     data_dir = Path(settings["data.dir"])
     existing = tier_file.read(data_dir)
     if existing is not None:
-        return replace(settings, upstream=_again(settings, existing, data_dir))
+        upstream = _again(settings, existing, data_dir)
+        return settings if upstream is None else _as_there(settings, upstream)
     if not settings[BROKERS]:
+        _check_no_login(settings)
         return settings
-    made = UpstreamSpec("", *_addresses(settings), settings[FIRST_ID] - 1, settings[LISTENER])
-    return _looked_at(settings, made)
+    made = UpstreamSpec(
+        "", *_addresses(settings), settings[FIRST_ID] - 1, settings[LISTENER], settings[OTHER_LISTENERS]
+    )
+    return _looked_at(settings, made, logins(settings, data_dir))
 
 
-def _client_properties(settings: Settings, name: str) -> ClientProperties:
-    return properties(",".join(settings[name]), None)
+def _check_no_login(settings: Settings) -> None:
+    """Check that a tier of its own is told no login. Raises TierError."""
+    for name in (BROKERS_CONFIG, CONTROLLERS_CONFIG):
+        if settings[name]:
+            raise TierError(f"{name} ({settings.origins[name]}): it needs {BROKERS}, too")
 
 
 def _addresses(settings: Settings) -> tuple[tuple[Address, ...], tuple[Address, ...]]:
     """Return where brokers and controllers are."""
-    brokers, controllers = (_client_properties(settings, name) for name in (BROKERS, CONTROLLERS))
+    brokers, controllers = (properties(",".join(settings[name]), None) for name in (BROKERS, CONTROLLERS))
     return tuple(brokers.addresses), tuple(controllers.addresses)
 
 
@@ -66,7 +84,8 @@ def _again(settings: Settings, existing: TierFile, data_dir: Path) -> UpstreamSp
             )
         return None
     first = kept.first_broker_id + existing.nodes[0].node_id
-    for name, value in ((FIRST_ID, first), (LISTENER, kept.listener)):
+    names = ((FIRST_ID, first), (LISTENER, kept.listener), (OTHER_LISTENERS, kept.other_listeners))
+    for name, value in names:
         if settings.is_given(name) and settings[name] != value:
             raise TierError(
                 f"the tier in {data_dir} was made with {name} = {value!r}, by which the cluster knows its "
@@ -75,6 +94,7 @@ def _again(settings: Settings, existing: TierFile, data_dir: Path) -> UpstreamSp
     if settings[BROKERS]:
         brokers, controllers = _addresses(settings)
         kept = kept._replace(brokers=brokers, controllers=controllers)
+    kept = logins(settings, data_dir).of(kept)
     _check_cluster(kept, data_dir)
     return kept
 
@@ -84,7 +104,8 @@ def _check_cluster(kept: UpstreamSpec, data_dir: Path) -> None:
     servers = listed(kept.controllers)
 
     async def asked() -> str | None:
-        active = await find_active(connector(properties(servers, None)), kept.controllers)
+        connect = connector(CLIENT_ID, kept.controllers_login)
+        active = await find_active(connect, kept.controllers)
         await active.wire.close()
         return active.cluster_id
 
@@ -101,10 +122,22 @@ def _check_cluster(kept: UpstreamSpec, data_dir: Path) -> None:
         )
 
 
-def _looked_at(settings: Settings, upstream: UpstreamSpec) -> Settings:
-    controllers = _client_properties(settings, CONTROLLERS)
-    facts = run(_client_properties(settings, BROKERS), lambda kafka: look(kafka, controllers, measures=False))
-    wishes = Wishes(settings[FIRST_ID], settings["nodes"], (upstream.listener,))
+def _looked_at(settings: Settings, upstream: UpstreamSpec, found: Logins) -> Settings:
+    brokers, controllers = found.at(upstream)
+    facts = run(brokers, lambda kafka: look(kafka, controllers, measures=False))
+    upstream = upstream._replace(
+        cluster_id=facts.cluster_id,
+        protocol=_protocol(settings, facts, upstream),
+        has_authorizer=any(facts.config_values(facts_of.AUTHORIZER)),
+    )
+    wishes = Wishes(
+        settings[FIRST_ID],
+        settings["nodes"],
+        upstream.listeners,
+        upstream.protocol,
+        super_users(settings.broker._replace(admin_user="")),
+        frozenset(f"User:{each.sasl_username}" for each in found),
+    )
     wrong = [
         each for each in obstacles(facts, wishes) if each.severity == BLOCKS and each.name not in PASSING
     ]
@@ -121,5 +154,34 @@ def _looked_at(settings: Settings, upstream: UpstreamSpec) -> Settings:
             f"{PARTITIONS} = {settings[PARTITIONS]} ({settings.origins[PARTITIONS]}): the cluster has "
             f"{count}, and a tier in front of it has as many: leave that out"
         )
-    found = settings.changed({PARTITIONS: count}, f"cluster {facts.cluster_id}")
-    return replace(found, upstream=upstream._replace(cluster_id=facts.cluster_id))
+    settings = settings.changed({PARTITIONS: count}, f"cluster {facts.cluster_id}")
+    return _as_there(settings, found.of(upstream))
+
+
+def _protocol(settings: Settings, facts: Facts, upstream: UpstreamSpec) -> str:
+    """Return the security protocol of the nodes' listeners: that of the brokers', unless it is given."""
+    theirs = listener_protocols(facts).get(upstream.listener, set())
+    if settings.is_given(PROTOCOL) or len(theirs) != 1:
+        return str(settings[PROTOCOL])
+    return PROTOCOLS[min(theirs)]
+
+
+def _as_there(settings: Settings, upstream: UpstreamSpec) -> Settings:
+    """Return the settings with what a tier in front of this cluster must have. Raises TierError, and
+    SettingsError if its port cannot speak TLS as the brokers' do."""
+    origin = f"cluster {upstream.cluster_id}"
+    if settings.is_given(PROTOCOL) and settings[PROTOCOL] != upstream.protocol:
+        raise TierError(
+            f"{PROTOCOL} = {settings[PROTOCOL]} ({settings.origins[PROTOCOL]}): the cluster knows the nodes "
+            f"by {upstream.protocol}: leave that out"
+        )
+    authorizer = ACLS if upstream.has_authorizer else NO_AUTHORIZER
+    if settings.is_given(AUTHORIZER) and settings[AUTHORIZER] != authorizer:
+        raise TierError(
+            f"{AUTHORIZER} = {settings[AUTHORIZER]} ({settings.origins[AUTHORIZER]}): brokers of the cluster "
+            f"have {'one' if upstream.has_authorizer else 'none'}, and nodes have as well: leave that out"
+        )
+    there = {PROTOCOL: upstream.protocol, AUTHORIZER: authorizer, "admin.user": ""}
+    settings = settings.changed(there, origin)
+    check_listener_tls(settings)
+    return replace(settings, upstream=upstream)

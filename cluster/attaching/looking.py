@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from actors.ground.acl import Operation
 from actors.ground.limits import MIB
 from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.network.wire import Closed, Wire
 from actors.upstream.controllers import (
+    CONTROLLERS,
     ActiveController,
     Address,
     CannotFollow,
@@ -25,7 +25,9 @@ from actors.upstream.controllers import (
     Elsewhere,
     NotAllowed,
     Versions,
+    call,
     find_active,
+    version_of,
     words,
 )
 from actors.upstream.following import Follower
@@ -40,9 +42,9 @@ from cluster.attaching.facts import (
     GroupRow,
     OffsetsPartition,
     Quorum,
-    Right,
     Sample,
 )
+from cluster.attaching.rights import ALL_BUT_ALTER, OPERATIONS_UNKNOWN, Allowed, missing
 from cluster.groups.connection import Kafka, Unsupported, opened
 from cluster.groups.properties import ClientProperties
 from cluster.tier_file import TierError
@@ -62,13 +64,8 @@ DESCRIBE_QUORUM_KEY: Final = 55
 """An API that brokers of a KRaft cluster have, and those of one with ZooKeeper have not."""
 FEATURES_VERSION: Final = 3
 """The version of ApiVersions from which on finalized features are told."""
-OPERATIONS_UNKNOWN: Final = -(2**31)
-RIGHTS: Final = (
-    (Operation.CLUSTER_ACTION, "register its nodes, follow the metadata log and fetch as a replica"),
-    (Operation.ALTER, "reassign offsets partitions, elect leaders and unregister"),
-    (Operation.DESCRIBE, "see the controllers' quorum and all groups"),
-)
-CREATE_RIGHT: Final = (Operation.CREATE, "create __consumer_offsets, which is not there yet")
+PROBE: Final = "groupd.attach.probe"
+"""The name of a topic and of a transactional id that nobody has: who may not see them all is refused it."""
 
 
 async def look(kafka: Kafka, controllers: ClientProperties, *, measures: bool = True) -> Facts:
@@ -79,14 +76,14 @@ async def look(kafka: Kafka, controllers: ClientProperties, *, measures: bool = 
     facts = Facts(cluster_id=metadata["cluster_id"], features=features)
     if DESCRIBE_QUORUM_KEY not in versions:
         return facts._replace(is_kraft=False)
-    facts = await _controllers(facts, controllers)
+    facts, at_controllers = await _controllers(facts, controllers)
     if facts.quorum is not None and facts.quorum.cluster_id not in (None, facts.cluster_id):
         return facts
     facts = _with_partitions(facts, metadata)
     partitions = facts.partitions
     is_new = partitions is None and facts.is_topic_seen
-    missing = _missing(metadata["cluster_authorized_operations"], is_new=is_new)
-    facts = facts._replace(missing_rights=missing)
+    allowed = await _allowed(kafka, metadata, at_controllers)
+    facts = facts._replace(missing_rights=missing(allowed, is_new=is_new))
     facts = facts._replace(brokers=await _brokers(kafka, metadata["brokers"], partitions or ()))
     if not measures:
         return facts
@@ -133,25 +130,50 @@ async def _metadata(kafka: Kafka) -> dict[str, Any]:
 # The controllers.
 
 
-async def _controllers(facts: Facts, properties: ClientProperties) -> Facts:
+async def _controllers(facts: Facts, properties: ClientProperties) -> tuple[Facts, int]:
     """Return the facts with what the controllers say, and with what their log says if they are of the same
-    cluster. Raises TierError if none of them answers."""
+    cluster; and what the user may do there, a bit for each operation. Raises TierError if none of them
+    answers."""
     connect = connector(properties)
     try:
         active = await find_active(connect, properties.addresses)
     except NotAllowed as error:
-        return facts._replace(log_problem=str(error))
+        return facts._replace(log_problem=str(error)), OPERATIONS_UNKNOWN
     except (CannotFollow, Elsewhere) as error:
         raise TierError(f"no controller can be asked: {error}") from None
-    await active.wire.close()
+    try:
+        operations = await _operations_there(active)
+    finally:
+        await active.wire.close()
     facts = facts._replace(quorum=_quorum(active))
     if active.cluster_id not in (None, facts.cluster_id):
-        return facts
+        return facts, operations
     try:
         image = await Follower(connect, properties.addresses).read_once(LOG_TIMEOUT_S)
     except CannotFollow as error:
-        return facts._replace(log_problem=str(error))
-    return facts._replace(image=image)
+        return facts._replace(log_problem=str(error)), operations
+    return facts._replace(image=image), operations
+
+
+async def _operations_there(active: ActiveController) -> int:
+    """Ask the active controller what the user may do to the cluster."""
+    version = version_of("describe_cluster", active.versions, (2, 1))
+    if version is None:
+        return OPERATIONS_UNKNOWN
+    try:
+        answer = await call(
+            active.wire,
+            "describe_cluster",
+            version,
+            include_cluster_authorized_operations=True,
+            endpoint_type=CONTROLLERS,
+            include_fenced_brokers=False,
+        )
+    except (Closed, TimeoutError, Elsewhere):
+        return OPERATIONS_UNKNOWN
+    if answer["error_code"] == ErrorCode.cluster_authorization_failed:
+        return ALL_BUT_ALTER  # a controller tells nobody else
+    return OPERATIONS_UNKNOWN if answer["error_code"] else int(answer["cluster_authorized_operations"])
 
 
 def connector(properties: ClientProperties) -> Connect:
@@ -195,12 +217,37 @@ def _with_partitions(facts: Facts, metadata: dict[str, Any]) -> Facts:
     return facts._replace(partitions=found or None)
 
 
-def _missing(operations: int, *, is_new: bool) -> tuple[Right, ...]:
-    """Return the rights on the cluster that the user lacks: one bit is set for each that it has."""
-    if operations == OPERATIONS_UNKNOWN:
-        return ()
-    needed = (*RIGHTS, CREATE_RIGHT) if is_new else RIGHTS
-    return tuple(Right(each.name, why) for each, why in needed if not operations & 1 << each)
+# What the tier's user may do.
+
+
+async def _allowed(kafka: Kafka, metadata: dict[str, Any], at_controllers: int) -> Allowed:
+    return Allowed(
+        metadata["cluster_authorized_operations"],
+        at_controllers,
+        await _sees_topics(kafka),
+        await _sees_transactions(kafka),
+    )
+
+
+async def _sees_topics(kafka: Kafka) -> bool:
+    answer = await kafka.any(
+        "metadata",
+        topics=[{"name": PROBE}],
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+    (topic,) = answer["topics"]
+    return bool(topic["error_code"] != ErrorCode.topic_authorization_failed)
+
+
+async def _sees_transactions(kafka: Kafka) -> bool:
+    try:
+        answer = await kafka.any("describe_transactions", transactional_ids=[PROBE])
+    except Unsupported:  # before Kafka 3.0, which is refused for other reasons
+        return True
+    (row,) = answer["transaction_states"]
+    return bool(row["error_code"] != ErrorCode.transactional_id_authorization_failed)
 
 
 # The brokers.

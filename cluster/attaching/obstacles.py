@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
+from actors.ground.acl import Acl, Operation, Permission, ResourceType
 from actors.ground.features import GROUPD_VERSION, METADATA_VERSION
-from actors.security.sasl import MECHANISMS
+from actors.security.scram import MECHANISM_NUMBERS, SCRAM_SHA_512
 from actors.upstream.image import Broker, ClusterImage
 from actors.upstream.levels import CORDONS_LEVEL, UNDERSTOOD, metadata_version_name, not_understood
+from actors.upstream.node import PROTOCOL_NUMBERS, PROTOCOLS
 from cluster.attaching.facts import (
     AUTHORIZER,
     INTER_BROKER_LISTENER,
+    INTER_BROKER_MECHANISM,
     OFFSETS_PARTITIONS,
     OWN_AUTHORIZER,
     SASL_MECHANISMS,
@@ -30,8 +33,8 @@ BLOCKS: Final = "blocks"
 WARNS: Final = "warns"
 NAMES_SHOWN_MAX: Final = 5
 """How many of many names are shown."""
-_SECURITY_PROTOCOLS: Final = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
-_ENCRYPTED: Final = (1, 3)
+_WITH_SASL: Final = (PROTOCOL_NUMBERS["SASL_PLAINTEXT"], PROTOCOL_NUMBERS["SASL_SSL"])
+_AS_A_BROKER: Final = (Operation.CLUSTER_ACTION, Operation.ALL)
 _AWAY: Final = "a broker that is registered but away"
 
 
@@ -231,12 +234,18 @@ def _registered(image: ClusterImage | None) -> list[Broker]:
     return [] if image is None else [image.brokers[number] for number in sorted(image.brokers)]
 
 
-def _listeners(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
+def listener_protocols(facts: Facts) -> dict[str, set[int]]:
+    """Return the listeners of the brokers that are up, each with the numbers of its security protocols."""
     protocols: dict[str, set[int]] = {}
     for broker in _registered(facts.image):
         if not broker.fenced and not _is_of_a_tier(broker):
             for endpoint in broker.endpoints:
                 protocols.setdefault(endpoint.name, set()).add(endpoint.security_protocol)
+    return protocols
+
+
+def _listeners(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
+    protocols = listener_protocols(facts)
     internal = set(facts.config_values(INTER_BROKER_LISTENER))
     for name in sorted(protocols.keys() - set(wishes.listeners)):
         whom = (
@@ -248,7 +257,8 @@ def _listeners(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
             BLOCKS,
             "listener-missing",
             f"The brokers have a listener {name}, and the tier would have none of that name: {whom}.",
-            f"Give the tier one: --listeners {name}://HOST:PORT,...",
+            f"Give its port that name, too: upstream.other.listener.names={name} (--listeners "
+            f"{name}://HOST:PORT,... for a plan without a tier).",
         )
     for name in sorted(set(wishes.listeners) - protocols.keys()) if protocols else ():
         yield Obstacle(
@@ -257,14 +267,23 @@ def _listeners(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
             f"No broker has a listener {name}: nobody would be sent to it.",
             f"Leave it out, or name one of theirs: {', '.join(sorted(protocols))}.",
         )
-    for name, found in sorted(protocols.items()):
-        if name in wishes.listeners and found & set(_ENCRYPTED):
-            spoken = "/".join(_SECURITY_PROTOCOLS.get(number, str(number)) for number in sorted(found))
+    if wishes.protocol is not None:
+        yield from _other_protocols(protocols, wishes, wishes.protocol)
+
+
+def _other_protocols(protocols: dict[str, set[int]], wishes: Wishes, protocol: str) -> Iterator[Obstacle]:
+    """Name the listeners at which brokers speak another protocol than the tier: a node has one port, and
+    clients speak to it what they speak to brokers."""
+    for name in sorted(protocols.keys() & set(wishes.listeners)):
+        if protocols[name] != {PROTOCOL_NUMBERS[protocol]}:
+            spoken = "/".join(PROTOCOLS.get(number, str(number)) for number in sorted(protocols[name]))
             yield Obstacle(
-                WARNS,
-                "listener-encrypted",
-                f"Clients speak {spoken} to listener {name}, and the tier's own ports are not encrypted.",
-                "Terminate TLS in front of the tier, with a certificate for the advertised name.",
+                BLOCKS,
+                "listener-protocol",
+                f"Listener {name} speaks {spoken}, and the tier's port {protocol}: a node has one port, so "
+                "all its listeners speak the same.",
+                f"Set the tier's listener.security.protocol to {spoken}, or have the brokers' listeners "
+                "speak the same.",
             )
 
 
@@ -273,8 +292,9 @@ def _rights(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
         yield Obstacle(
             BLOCKS,
             "right-missing",
-            f"The user may not {right.operation} on the cluster, which the tier needs to {right.needed_to}.",
-            f"`kafka-acls.sh --add --cluster --operation {right.operation} --allow-principal User:...`",
+            f"The user may not {right.operation} on {right.resource} at {right.at}, which the tier needs to "
+            f"{right.needed_to}.",
+            f"`{right.command}`",
         )
     if facts.log_problem is not None:
         yield Obstacle(
@@ -294,19 +314,65 @@ def _security(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
             f"The brokers ask {name} for rights. The tier knows the rules in the metadata log only.",
             f"Rights on groups have to be rules of {OWN_AUTHORIZER}.",
         )
-    enabled = {each.strip() for value in facts.config_values(SASL_MECHANISMS) for each in value.split(",")}
-    secured = any(
-        endpoint.security_protocol in (2, 3)
+    if _asks_for_users(facts):
+        yield from _mechanisms(facts)
+    if any(facts.config_values(AUTHORIZER)) and wishes.super_users == frozenset():
+        yield from _rights_of_brokers(facts, wishes)
+
+
+def _asks_for_users(facts: Facts) -> bool:
+    return any(
+        endpoint.security_protocol in _WITH_SASL
         for broker in _registered(facts.image)
         for endpoint in broker.endpoints
     )
-    if secured and (others := sorted(enabled - set(MECHANISMS) - {""})):
+
+
+def _mechanisms(facts: Facts) -> Iterator[Obstacle]:
+    """Users whose passwords are not in the metadata log cannot log in at the tier, nor can brokers."""
+    enabled = {each.strip() for value in facts.config_values(SASL_MECHANISMS) for each in value.split(",")}
+    if others := sorted(enabled - set(MECHANISM_NUMBERS) - {""}):
         yield Obstacle(
             WARNS,
             "sasl-mechanism",
-            f"Clients may log in by {', '.join(others)}, which the tier does not offer.",
-            f"Clients of groups have to use one of {', '.join(MECHANISMS)}.",
+            f"Clients may log in by {', '.join(others)}. The tier knows the users in the metadata log only, "
+            "which are those of SCRAM; by PLAIN they log in with the passwords that they have there.",
+            f"Clients of groups have to be users of {' or '.join(MECHANISM_NUMBERS)}.",
         )
+    among_brokers = {name.strip() for name in facts.config_values(INTER_BROKER_MECHANISM)}
+    if _is_sasl_among_brokers(facts) and (others := sorted(among_brokers - set(MECHANISM_NUMBERS))):
+        yield Obstacle(
+            BLOCKS,
+            "broker-mechanism",
+            f"Brokers log in at each other by {', '.join(others)}. They follow the tier when groups go back, "
+            "and could not log in there: it knows the users of SCRAM only.",
+            f"Set {INTER_BROKER_MECHANISM}={SCRAM_SHA_512} on the brokers, with a user in the metadata log.",
+        )
+
+
+def _is_sasl_among_brokers(facts: Facts) -> bool:
+    named, protocols = facts.config_values(INTER_BROKER_LISTENER), listener_protocols(facts)
+    found = [protocols[name] for name in named if name in protocols] or list(protocols.values())
+    return any(number in _WITH_SASL for numbers in found for number in numbers)
+
+
+def _rights_of_brokers(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
+    rules = () if facts.image is None else facts.image.acls.values()
+    if any(_is_brokers(rule) and rule.principal not in wishes.users for rule in rules):
+        return
+    yield Obstacle(
+        BLOCKS,
+        "super-users",
+        "No rule lets anybody else act as a broker (CLUSTER_ACTION on the cluster), so the brokers' own user "
+        "is in their super.users, which cannot be read from outside. At the tier it could do nothing.",
+        "Give the tier the same: --set super.users=User:...",
+    )
+
+
+def _is_brokers(rule: Acl) -> bool:
+    """Return whether a rule makes its user as good as a broker."""
+    is_allowed = rule.permission == Permission.ALLOW and rule.operation in _AS_A_BROKER
+    return is_allowed and rule.resource_type == ResourceType.CLUSTER
 
 
 def _partitions(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:

@@ -111,8 +111,11 @@ def attach(
         cluster = _Cluster(bootstrap, controllers, command_config, controllers_config or command_config)
         _plan(cluster, range(first_id, first_id + nodes), listeners, as_json=as_json)
     with errors():
+        from cluster.upstream_login import kept_files
+
         take_over = take_over_of(data_dir)
-        configs = command_config, controllers_config or command_config
+        kept = kept_files(data_dir)  # of the tier's own user: its rights are what is looked for
+        configs = command_config or kept[0], controllers_config or command_config or kept[1]
         _begin(take_over, configs, despite=despite_warnings, as_json=as_json)
         _follow(take_over, data_dir, wait=wait, as_json=as_json)
     leave()
@@ -206,7 +209,7 @@ def _begin(
     if not begins(state):
         return
     ids, upstream = sorted(state.nodes), state.upstream
-    wishes = Wishes(ids[0], ids[-1] - ids[0] + 1, (upstream.listener,))
+    wishes = Wishes(ids[0], ids[-1] - ids[0] + 1, upstream.listeners, upstream.protocol)
     made = planned(_looked(_Cluster(upstream.brokers, upstream.controllers, *configs)), wishes)
     if made.is_blocked or (made.obstacles and not despite):
         if as_json:

@@ -36,6 +36,28 @@ def _whole_number(help_text: str) -> Any:
     return typer.Option(metavar="<int>", help=help_text)
 
 
+UpstreamOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Brokers of a Kafka cluster: the tier is to coordinate its groups.", metavar="HOST:PORT,..."
+    ),
+]
+ControllersOption = Annotated[
+    str | None, typer.Option(help="Controllers of that cluster.", metavar="HOST:PORT,...")
+]
+UpstreamConfigOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Client properties (librdkafka's names) with which the tier logs in at the brokers.",
+        metavar="FILE",
+    ),
+]
+ControllersConfigOption = Annotated[
+    str | None,
+    typer.Option(help="The same for the controllers. Default: as at the brokers.", metavar="FILE"),
+]
+
+
 def register(app: typer.Typer) -> None:
     app.command(
         "up",
@@ -62,15 +84,10 @@ def up(
     machine: Annotated[
         str | None, typer.Option(help="host:port of a machine of `groupd machine up`: the tier lives on all.")
     ] = None,
-    upstream: Annotated[
-        str | None,
-        typer.Option(
-            help="Brokers of a Kafka cluster: the tier is to coordinate its groups.", metavar="HOST:PORT,..."
-        ),
-    ] = None,
-    controllers: Annotated[
-        str | None, typer.Option(help="Controllers of that cluster.", metavar="HOST:PORT,...")
-    ] = None,
+    upstream: UpstreamOption = None,
+    controllers: ControllersOption = None,
+    upstream_config: UpstreamConfigOption = None,
+    controllers_config: ControllersConfigOption = None,
     config: SettingsFileOption = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting of `groupd config`.")
@@ -96,6 +113,8 @@ def up(
         "machine.address": machine,
         "upstream.bootstrap.servers": upstream,
         "upstream.controllers": controllers,
+        "upstream.config": upstream_config,
+        "upstream.controllers.config": controllers_config,
     }
     with errors():
         flags: dict[str, Any] = parse_assignments(assignments or [])

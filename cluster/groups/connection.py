@@ -10,10 +10,10 @@ from typing import Any, Final, TypeVar
 
 from kio.schema.errors import ErrorCode
 
+from actors.network.sasl_client import LoginRefused
 from actors.network.wire import Closed, Wire, message_class
-from actors.upstream.connecting import CONNECT_TIMEOUT_S, offered
+from actors.upstream.connecting import NotUnderstood, connected
 from cluster.groups.properties import ClientProperties
-from cluster.groups.sasl import authenticate
 from cluster.tier_file import TierError
 
 TIMEOUT_S: Final = 15.0
@@ -36,6 +36,7 @@ SPOKEN: Final[dict[str, tuple[int, ...]]] = {
     "describe_configs": (4,),
     "incremental_alter_configs": (1,),
     "describe_log_dirs": (4, 3, 2),
+    "describe_transactions": (0,),
     "fetch": (12,),
 }
 """API -> the versions that our calls are written for, the preferred one first: those of Kafka 3.0 and
@@ -156,29 +157,15 @@ async def opened(
     """Connect to a broker as the properties say. Return the connection, and the versions of each API that the
     broker offers. Raises TierError."""
     try:
-        connecting = Wire.connect(*address, properties.client_id, tls=tls)
-        wire = await asyncio.wait_for(connecting, CONNECT_TIMEOUT_S)
-    except (OSError, TimeoutError) as error:
-        reason = getattr(error, "strerror", None) or str(error) or "no answer"
+        wire, versions = await connected(address, properties.client_id, properties.login(), tls)
+    except LoginRefused as error:
+        raise TierError(str(error)) from None
+    except NotUnderstood as error:
+        raise TierError(f"{_words(address)} {error}") from None
+    except OSError as error:  # a TimeoutError is one
+        reason = error.strerror or str(error) or "no answer"
         raise TierError(f"no Kafka answers at {_words(address)} ({reason})") from None
-    try:
-        versions = await _offered(wire, address, properties)
-        if properties.has_sasl:
-            await authenticate(wire, properties)
-    except BaseException:
-        await wire.close()
-        raise
-    return wire, versions
-
-
-async def _offered(wire: Wire, address: Address, properties: ClientProperties) -> dict[int, tuple[int, int]]:
-    try:
-        return dict(await offered(wire))
-    except (Closed, TimeoutError):
-        raise TierError(
-            f"{_words(address)} is no Kafka, or speaks another security.protocol than "
-            f"{properties.security_protocol}"
-        ) from None
+    return wire, dict(versions)
 
 
 def run(properties: ClientProperties, work: Callable[[Kafka], Coroutine[Any, Any, T]]) -> T:

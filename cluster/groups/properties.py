@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from actors.ground.login import Login
+from actors.upstream.connecting import tls_of
 from cluster.tier_file import TierError
 
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -65,20 +67,29 @@ class ClientProperties(BaseModel):
         """Return the properties for a client of librdkafka's."""
         return self.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True)
 
+    def login(self) -> Login:
+        """Return how a connection is made, with files at absolute paths."""
+        files = (self.ssl_ca, self.ssl_certificate, self.ssl_key)
+        ca, certificate, key = (None if each is None else str(Path(each).absolute()) for each in files)
+        return Login(
+            is_encrypted=self.security_protocol.endswith("ssl"),
+            mechanism=self.sasl_mechanism if self.has_sasl else "",
+            user=self.sasl_username,
+            password=self.sasl_password,
+            ca=ca,
+            certificate=certificate,
+            key=key,
+            key_password=self.ssl_key_password,
+            is_verified=self.is_verified,
+            is_host_checked=self.ssl_identification == "https",
+        )
+
     def tls(self) -> ssl.SSLContext | None:
         """Return the context of TLS; None without TLS. Raises TierError."""
-        if not self.security_protocol.endswith("ssl"):
-            return None
         try:
-            context = ssl.create_default_context(cafile=self.ssl_ca)
-            context.check_hostname = self.is_verified and self.ssl_identification == "https"
-            if not self.is_verified:
-                context.verify_mode = ssl.CERT_NONE
-            if self.ssl_certificate is not None:
-                context.load_cert_chain(self.ssl_certificate, self.ssl_key, self.ssl_key_password)
-        except (OSError, ssl.SSLError) as error:
+            return tls_of(self.login())
+        except OSError as error:  # SSLError is one
             raise TierError(f"ssl.* properties: {error}") from None
-        return context
 
 
 def properties(bootstrap: str | None, file: Path | None) -> ClientProperties:

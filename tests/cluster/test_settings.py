@@ -87,7 +87,6 @@ def test_a_tier_starts_beside_the_variable_that_names_the_cache_of_the_tests() -
             "(flag): a tier in front of a cluster needs upstream.bootstrap",
         ),
         (IN_FRONT | {"upstream.controllers": "c1:1,c2"}, "upstream.controllers = 'c2' (flag): a list of hos"),
-        (IN_FRONT | {"listener.security.protocol": "SASL_PLAINTEXT"}, "in front of a cluster PLAINTEXT is"),
         ({"grup.max.size": "1"}, "did you mean group.max.size?"),
     ],
 )

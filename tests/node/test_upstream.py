@@ -11,9 +11,11 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from actors.catalog import codec
+from actors.ground.identity import ClientIdentity
 from actors.ground.spec import Copy, NodeSpec, TierSpec, UpstreamSpec
 from actors.network.early import Again, Keep
 from actors.network.wire import request_frame
+from actors.node.passing_on import Rights
 from actors.node.upstream import NOT_HERE, UpstreamNode
 from actors.protocol.api_keys import (
     API_VERSIONS,
@@ -23,6 +25,7 @@ from actors.protocol.api_keys import (
     METADATA,
 )
 from actors.protocol.header import Header
+from actors.security.gate import Gate
 from actors.upstream.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from tests.upstream.speaking_broker import SpeakingBroker, question
 
@@ -49,11 +52,15 @@ class TellingBroker(SpeakingBroker):
         return {"throttle_time": 0, "results": []}
 
 
+CLIENT = ClientIdentity("/127.0.0.1", "127.0.0.1:5")
+
+
 class Early:
     """A connection that has yet to show what it is, as far as the node looks at it."""
 
     def __init__(self) -> None:
         self.session: Any = None
+        self.identity = CLIENT
 
 
 def node_in_front_of(broker: SpeakingBroker, directory: Path) -> UpstreamNode:
@@ -67,7 +74,7 @@ def node_in_front_of(broker: SpeakingBroker, directory: Path) -> UpstreamNode:
         controllers=(Copy(0, 1),),
         upstream=UpstreamSpec("upstream", (broker.address,), (broker.address,), 1_000),
     )
-    return UpstreamNode(spec, spec.nodes[0], lambda image: None)
+    return UpstreamNode(spec, spec.nodes[0], lambda image: None, Rights(Gate(), lambda *request: b""))
 
 
 def told(story: Callable[[UpstreamNode, TellingBroker], Coroutine[Any, Any, None]], directory: Path) -> None:
@@ -140,11 +147,11 @@ def test_other_connections_are_decided_by_what_they_ask(frame: bytes, expected: 
 
 def test_what_is_of_the_cluster_is_passed_on_and_the_rest_is_not(tmp_path: Path) -> None:
     async def story(node: UpstreamNode, broker: TellingBroker) -> None:
-        answer = await node.serve(question(9))
+        answer = await node.serve(CLIENT, question(9))
         assert codec.decode_response(Header(DESCRIBE_CLUSTER, 1, 9), answer).controller_id == BROKER_ID
         versions = request_frame("api_versions", 0, 1, "", {})[4:]
         assert int.from_bytes(versions[:2], "big") == API_VERSIONS
-        assert await node.serve(versions) is NOT_HERE
+        assert await node.serve(CLIENT, versions) is NOT_HERE
         assert broker.asked == 1
 
     told(story, tmp_path)
@@ -161,7 +168,7 @@ def test_what_is_of_the_cluster_is_passed_on_and_the_rest_is_not(tmp_path: Path)
 )
 def test_configs_are_told_by_whom_they_concern(frame: bytes, asked: int, tmp_path: Path) -> None:
     async def story(node: UpstreamNode, broker: TellingBroker) -> None:
-        answer = await node.serve(frame)
+        answer = await node.serve(CLIENT, frame)
         assert (answer is NOT_HERE) == (asked == 0)
         assert broker.asked == asked
 
@@ -171,7 +178,7 @@ def test_configs_are_told_by_whom_they_concern(frame: bytes, asked: int, tmp_pat
 def test_it_lists_no_transactions(tmp_path: Path) -> None:
     async def story(node: UpstreamNode, broker: TellingBroker) -> None:
         fields: dict[str, Any] = {"state_filters": [], "producer_id_filters": []}
-        answer = await node.serve(request_frame("list_transactions", 0, 3, "", fields)[4:])
+        answer = await node.serve(CLIENT, request_frame("list_transactions", 0, 3, "", fields)[4:])
         assert codec.decode_response(Header(LIST_TRANSACTIONS, 0, 3), answer).error_code == ErrorCode.none
         assert broker.asked == 0
 

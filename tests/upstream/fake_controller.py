@@ -17,11 +17,12 @@ from actors.upstream.requests import NEEDED_VERSIONS
 
 HOST = "127.0.0.1"
 CLUSTER = "cluster-of-others-0000"
-DESCRIBE_QUORUM = 55
+DESCRIBE_QUORUM, ENVELOPE = 55, 58
 APIS = {
     API_VERSIONS: "api_versions",
     DESCRIBE_CLUSTER: "describe_cluster",
     DESCRIBE_QUORUM: "describe_quorum",
+    ENVELOPE: "envelope",
 } | {needed.api_key: needed.api for needed in NEEDED_VERSIONS.values()}
 Answer = Callable[[dict[str, Any]], dict[str, Any] | None]
 """What answers a request with fields; None: the connection is closed instead."""

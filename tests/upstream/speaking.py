@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import struct
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -31,8 +32,8 @@ class Speaker:
         self._serving: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
-    async def listening(self) -> AsyncIterator[Self]:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+    async def listening(self, tls: ssl.SSLContext | None = None) -> AsyncIterator[Self]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=tls)
         self.address = server.sockets[0].getsockname()[:2]
         try:
             yield self

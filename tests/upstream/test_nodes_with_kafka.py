@@ -16,7 +16,9 @@ from actors.ground.image import MetadataImage
 from actors.ground.spec import Copy, NodeSpec, TierSpec, UpstreamSpec
 from actors.ground.upstream_goal import DETACHED
 from actors.network.wire import Wire
+from actors.node.passing_on import Rights
 from actors.node.upstream import UpstreamNode
+from actors.security.gate import Gate
 from actors.upstream import controller_link, identity
 from actors.upstream.controller_link import ControllerLink, ControllerNotFound
 from actors.upstream.levels import FEATURES
@@ -189,7 +191,7 @@ def tier_node(site: Site, directory: Path) -> UpstreamNode:
         controllers=(Copy(0, 1),),
         upstream=UpstreamSpec(CLUSTER_ID, (site.nodes.address(1),), tuple(site.controllers()), 1_000),
     )
-    return UpstreamNode(tier, tier.nodes[0], lambda image: None)
+    return UpstreamNode(tier, tier.nodes[0], lambda image: None, Rights(Gate(), lambda *request: b""))
 
 
 def test_brokers_listeners_and_silence_are_told_from_controllers(

@@ -14,6 +14,7 @@ from gevent import socket
 from gevent.event import AsyncResult
 from gevent.lock import BoundedSemaphore
 
+from actors.network.sasl_client import LoginRefused, authenticate
 from actors.network.wire import parse_answer
 from actors.protocol.wire import legacy_string
 from bench.member.answers import is_unsupported, offered_apis
@@ -21,7 +22,7 @@ from bench.member.requests import NAMED_FROM, Request, api_versions, by_schema
 from bench.swarm.planning.clients import Client
 from bench.swarm.wire.clock import now_us
 from cluster.groups.properties import ClientProperties
-from cluster.groups.sasl import authenticate
+from cluster.tier_file import TierError
 
 Address = tuple[str, int]
 T = TypeVar("T")
@@ -165,7 +166,10 @@ def connect(
     try:
         connection.offered = _offered(connection, client)
         if properties.has_sasl:
-            _run(authenticate(_SaslWire(connection), properties))  # type: ignore[arg-type]
+            _run(authenticate(_SaslWire(connection), properties.login()))
+    except LoginRefused as error:
+        connection.close()
+        raise TierError(str(error)) from None
     except ValueError:
         connection.close()
         raise Closed(f"{_words(address)} speaks no Kafka") from None

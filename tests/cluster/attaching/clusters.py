@@ -21,7 +21,7 @@ from tests.upstream.log import Log, partition, record, registered, topic_id
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 PARTITIONS = 4
 FEATURES = {"metadata.version": 33, "group.version": 1, "transaction.version": 2, "share.version": 2}
-CONFIGS = dict(zip(BROKER_CONFIGS, (str(PARTITIONS), "PLAINTEXT", "", "GSSAPI"), strict=True))
+CONFIGS = dict(zip(BROKER_CONFIGS, (str(PARTITIONS), "PLAINTEXT", "", "GSSAPI", "GSSAPI"), strict=True))
 LISTENER = {"name": "PLAINTEXT", "host": "one", "port": 9092, "security_protocol": 0}
 
 
@@ -60,6 +60,12 @@ def with_configs(**configs: str) -> tuple[AskedBroker, ...]:
     *same, third = facts().brokers
     changed = {**CONFIGS, **{name.replace("_", "."): value for name, value in configs.items()}}
     return (*same, third._replace(configs=changed))
+
+
+def with_mechanisms(enabled: str, among_brokers: str) -> tuple[AskedBroker, ...]:
+    """The brokers, at which clients and other brokers log in by these mechanisms."""
+    changed = {"sasl.enabled.mechanisms": enabled, "sasl.mechanism.inter.broker.protocol": among_brokers}
+    return tuple(each._replace(configs={**each.configs, **changed}) for each in facts().brokers)
 
 
 def with_groups(*rows: GroupRow) -> tuple[AskedBroker, ...]:

@@ -6,8 +6,18 @@ from typing import Any
 
 import pytest
 
-from cluster.attaching.facts import AskedBroker, Facts, GroupRow, OffsetsPartition, Quorum, Right, Wishes
+from actors.ground.acl import CLUSTER_NAME, Acl, Operation, Permission, ResourceType
+from cluster.attaching.facts import (
+    OWN_AUTHORIZER,
+    AskedBroker,
+    Facts,
+    GroupRow,
+    OffsetsPartition,
+    Quorum,
+    Wishes,
+)
 from cluster.attaching.obstacles import BLOCKS, CHECKS, WARNS, Obstacle, obstacles
+from cluster.attaching.rights import Right
 from tests.cluster.attaching.clusters import (
     FEATURES,
     PARTITIONS,
@@ -17,6 +27,7 @@ from tests.cluster.attaching.clusters import (
     of_a_tier,
     with_configs,
     with_groups,
+    with_mechanisms,
 )
 from tests.upstream.log import framed, record, registered, topic_id
 
@@ -146,7 +157,7 @@ def test_a_listener_that_the_tier_would_not_have() -> None:
     assert (found.severity, found.name) == (BLOCKS, "listener-missing")
     assert "EXTERNAL" in found.what
     assert "clients" in found.what
-    assert "--listeners EXTERNAL://HOST:PORT" in found.do
+    assert "upstream.other.listener.names=EXTERNAL" in found.do
     both = ("PLAINTEXT", "EXTERNAL")
     assert obstacles(facts(listening(1, ("PLAINTEXT", 0), ("EXTERNAL", 0))), Wishes(listeners=both)) == ()
 
@@ -165,10 +176,13 @@ def test_a_listener_that_no_broker_has() -> None:
     assert "name one of theirs: PLAINTEXT" in found.do
 
 
-def test_a_listener_with_tls() -> None:
-    found = only(facts(listening(1, ("PLAINTEXT", 0), ("SECURE", 1))), listeners=("PLAINTEXT", "SECURE"))
-    assert (found.severity, found.name) == (WARNS, "listener-encrypted")
-    assert "SSL" in found.what
+def test_a_listener_that_speaks_another_protocol_than_the_tier() -> None:
+    seen = facts(listening(1, ("PLAINTEXT", 0), ("SECURE", 1)))
+    names = ("PLAINTEXT", "SECURE")
+    found = only(seen, listeners=names, protocol="PLAINTEXT")
+    assert (found.severity, found.name) == (BLOCKS, "listener-protocol")
+    assert "Listener SECURE speaks SSL, and the tier's port PLAINTEXT" in found.what
+    assert obstacles(seen, Wishes(listeners=names)) == (), "nobody has said yet what the tier speaks"
 
 
 def test_rights_that_the_user_lacks() -> None:
@@ -197,11 +211,42 @@ def test_an_authorizer_of_somebody_elses() -> None:
 def test_mechanisms_that_the_tier_does_not_offer() -> None:
     seen = facts(
         *(listening(number, ("PLAINTEXT", 2)) for number in (1, 2, 3)),
-        brokers=with_configs(sasl_enabled_mechanisms="GSSAPI,PLAIN,OAUTHBEARER"),
+        brokers=with_mechanisms("GSSAPI,PLAIN,OAUTHBEARER", "SCRAM-SHA-256"),
     )
     found = only(seen)
     assert (found.severity, found.name) == (WARNS, "sasl-mechanism")
-    assert "GSSAPI, OAUTHBEARER" in found.what
+    assert "GSSAPI, OAUTHBEARER, PLAIN" in found.what
+
+
+def test_brokers_that_could_not_log_in_at_the_tier() -> None:
+    seen = facts(
+        *(listening(number, ("PLAINTEXT", 2)) for number in (1, 2, 3)),
+        brokers=with_mechanisms("SCRAM-SHA-512", "PLAIN"),
+    )
+    found = only(seen)
+    assert (found.severity, found.name) == (BLOCKS, "broker-mechanism")
+    assert "sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512" in found.do
+
+
+def _rule(number: int, user: str, operation: Operation) -> bytes:
+    rule = Acl(ResourceType.CLUSTER, CLUSTER_NAME, 3, f"User:{user}", "*", operation, Permission.ALLOW)
+    fields = {**rule._asdict(), "permission_type": rule.permission}
+    del fields["permission"]
+    return record("access_control_entry", id_=topic_id(number), **fields)
+
+
+def test_brokers_whose_rights_nobody_sees() -> None:
+    """The user may be among super.users, which the tier has to be told."""
+    authorized = with_configs(authorizer_class_name=OWN_AUTHORIZER)
+    of_the_tier = _rule(3, "tier", Operation.CLUSTER_ACTION)
+    told = {"super_users": frozenset[str](), "users": frozenset({"User:tier"})}
+    found = only(facts(of_the_tier, brokers=authorized), **told)
+    assert (found.severity, found.name) == (BLOCKS, "super-users")
+    of_brokers = _rule(4, "broker", Operation.ALL)
+    assert obstacles(facts(of_the_tier, of_brokers, brokers=authorized), Wishes(**told)) == ()
+    named = {**told, "super_users": frozenset({"User:broker"})}
+    assert obstacles(facts(of_the_tier, brokers=authorized), Wishes(**named)) == ()
+    assert obstacles(facts(of_the_tier), Wishes(**told)) == (), "nobody asks for rights"
 
 
 def test_a_partition_without_a_leader_and_one_that_lacks_a_replica() -> None:
