@@ -17,6 +17,7 @@ from actors.ground.acl import Operation
 from actors.ground.limits import MIB
 from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.network.wire import Closed, Wire
+from actors.upstream.controller_link import features_of
 from actors.upstream.controllers import (
     ActiveController,
     Address,
@@ -120,6 +121,15 @@ async def _features(wire: Wire) -> dict[str, int]:
     return {row["name"]: row["max_version_level"] for row in answer["finalized_features"]}
 
 
+async def _supported(active: ActiveController) -> dict[str, int]:
+    """Return the highest level of each feature that a controller's software supports; {} if it is silent."""
+    try:
+        answer = await features_of(active)
+    except (Closed, TimeoutError):
+        return {}
+    return {row["name"]: row["max_version"] for row in answer["supported_features"]}
+
+
 async def _metadata(kafka: Kafka) -> dict[str, Any]:
     return await kafka.any(
         "metadata",
@@ -143,8 +153,9 @@ async def _controllers(facts: Facts, properties: ClientProperties) -> Facts:
         return facts._replace(log_problem=str(error))
     except (CannotFollow, Elsewhere) as error:
         raise TierError(f"no controller can be asked: {error}") from None
+    supported = await _supported(active)
     await active.wire.close()
-    facts = facts._replace(quorum=_quorum(active))
+    facts = facts._replace(quorum=_quorum(active), supported=supported)
     if active.cluster_id not in (None, facts.cluster_id):
         return facts
     try:
