@@ -58,6 +58,8 @@ class RegisteredBroker(NamedTuple):
 
     incarnation_id: bytes
     log_dirs: tuple[bytes, ...]
+    in_controlled_shutdown: bool = False
+    """Whether it has asked to be relieved of what it leads: nothing takes that back for this incarnation."""
 
 
 class Facts(NamedTuple):
