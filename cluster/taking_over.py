@@ -15,6 +15,7 @@ from actors.ground.upstream_goal import ABORTED, ATTACHED, DETACHED, GOAL_NAMES,
 from actors.upstream.controllers import listed
 from actors.upstream.joining import ATTACHED as SERVED
 from actors.upstream.joining import WAITING
+from actors.upstream.levels import FeatureLevel
 from cluster.replica_changes import LOOK_INTERVAL_S, ReplicaChanges
 from cluster.tier_file import TierError
 
@@ -61,6 +62,8 @@ class TakeOverState(NamedTuple):
     rows: tuple[Row, ...]
     nodes: dict[int, str]
     """Broker id of each node -> what it is to the cluster, in a word."""
+    features: tuple[FeatureLevel, ...] = ()
+    """The features of the cluster, and which of their levels the tier understands."""
 
     @property
     def served(self) -> int:
@@ -105,6 +108,7 @@ class TakeOverState(NamedTuple):
             "records": self.records,
             "problem": self.problem,
             "nodes": {str(broker_id): word for broker_id, word in self.nodes.items()},
+            "features": [each._asdict() for each in self.features],
             "partitions": [row._asdict() for row in self.rows],
         }
 
@@ -133,6 +137,7 @@ class TakeOver(ReplicaChanges):
             found["problem"],
             tuple(Row(**row) for row in found["partitions"]),
             {int(broker_id): word for broker_id, word in found["nodes"].items()},
+            tuple(FeatureLevel(*each) for each in found["features"]),
         )
 
     def want(self, goal: int) -> None:

@@ -25,6 +25,7 @@ from kio.schema.errors import ErrorCode
 from actors import runtime
 from actors.controller import placement_file
 from actors.controller.served_levels import asks_for_level, served_levels
+from actors.ground.calls import ActorGoneError
 from actors.ground.contract import Request, Token
 from actors.ground.features import GROUPD_VERSION
 from actors.ground.image import DRAINING, LOST
@@ -107,6 +108,8 @@ class Controller(StateSource):
         self._next_token = 0
         self._brokers: dict[int, Any] = {}
         self._heard_at: dict[int, float] = {}
+        self._gone: set[int] = set()
+        """The nodes whose broker's process had ended when it was called last."""
         self._all_answered = False
         """Whether all brokers have answered when they were asked last."""
         self._pushed_version = -1
@@ -133,7 +136,9 @@ class Controller(StateSource):
     def _new_upstream_care(self, upstream: UpstreamSpec) -> UpstreamCare:
         from actors.controller.upstream_care import UpstreamCare  # here: few tiers stand before a Kafka
 
-        return UpstreamCare(upstream, self._spec.namespace, lambda: self._shard.state, self._decide)
+        return UpstreamCare(
+            upstream, self._spec.namespace, lambda: self._shard.state, self._decide, self._gone
+        )
 
     async def stop(self) -> None:
         if self._upstream is not None:
@@ -468,11 +473,15 @@ class Controller(StateSource):
                 if handle is None:
                     return None
                 self._brokers[node_id] = handle
-            return await runtime.call(self._brokers[node_id], method, *args, timeout_s=CALL_TIMEOUT_S)
+            answer = await runtime.call(self._brokers[node_id], method, *args, timeout_s=CALL_TIMEOUT_S)
         except Exception as error:
+            if isinstance(error, ActorGoneError):
+                self._gone.add(node_id)
             self._brokers.pop(node_id, None)
             log.info("broker %d does not answer %s: %s", node_id, method, error)
             return None
+        self._gone.discard(node_id)
+        return answer
 
     async def _reconcile(self) -> None:
         if self._spec.reconciler is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 from actors import runtime
@@ -29,7 +29,7 @@ from actors.upstream.following import Follower
 from actors.upstream.given import unpack_given
 from actors.upstream.image import ClusterImage
 from actors.upstream.leadership import Leadership
-from actors.upstream.levels import refuses_cordoned
+from actors.upstream.levels import feature_levels, refuses_cordoned
 from actors.upstream.moving import Moving, Seen
 from actors.upstream.orders import Standing, unpack_standing
 from actors.upstream.partitions import Facts, RaftLeader, Stray
@@ -50,7 +50,7 @@ AGAIN_S: Final = 1.0
 
 class UpstreamCare:
     """The care of one replica of the controller. `state` is the tier's metadata, `decide` has a command
-    committed if this replica leads."""
+    committed if this replica leads, `gone` are the nodes whose broker's process is known to have ended."""
 
     def __init__(
         self,
@@ -58,11 +58,13 @@ class UpstreamCare:
         namespace: str,
         state: Callable[[], MetadataState],
         decide: Callable[[Any], Awaitable[Any]],
+        gone: Collection[int],
     ) -> None:
         self._spec = spec
         self._namespace = namespace
         self._state = state
         self._decide = decide
+        self._gone = gone
         connect = connector("groupd-controller", spec.controllers_login)
         self._follower = Follower(connect, spec.controllers)
         self._following: asyncio.Task[None] | None = None
@@ -88,7 +90,9 @@ class UpstreamCare:
 
     def told(self) -> dict[str, Any]:
         """Return what `groupd attach status` shows."""
-        goal, care = self._state().upstream_goal, self._care
+        goal, care, cluster = self._state().upstream_goal, self._care, self._follower.image
+        finalized = {} if cluster is None else dict(cluster.features)
+        levels = feature_levels(finalized, None if care is None else care.supported)
         return {
             "cluster_id": self._spec.cluster_id,
             "brokers": self._spec.brokers,
@@ -98,7 +102,8 @@ class UpstreamCare:
             "goal": GOAL_NAMES.get(goal, str(goal)),
             "problem": self._follower.problem or (None if care is None else care.moving.problem),
             "partitions": [] if care is None else care.rows(),
-            "nodes": self._nodes(self._follower.image),
+            "nodes": self._nodes(cluster),
+            "features": [tuple(each) for each in levels],
         }
 
     def _nodes(self, cluster: ClusterImage | None) -> dict[int, str]:
@@ -116,7 +121,7 @@ class UpstreamCare:
             if self._state().upstream_goal == DETACHED:
                 await asyncio.sleep(LOOK_S)
                 continue
-            self._care = _Care(self._spec, self._namespace, self._state, self._follower)
+            self._care = _Care(self._spec, self._namespace, self._state, self._follower, self._gone)
             try:
                 await self._care.run()
                 await self._decide(SetUpstreamGoal(DETACHED, self._state().upstream_goal))
@@ -137,11 +142,13 @@ class _Care:
         namespace: str,
         state: Callable[[], MetadataState],
         follower: Follower,
+        gone: Collection[int],
     ) -> None:
         self._spec = spec
         self._namespace = namespace
         self._state = state
         self._follower = follower
+        self._gone = gone
         self.moving = Moving()
         connect = connector("groupd-controller", spec.controllers_login)
         links = [ControllerLink(connect, spec.controllers) for _ in range(1 + LINKS)]
@@ -174,6 +181,12 @@ class _Care:
             for task in (*works, *self._calls):
                 task.cancel()
             await asyncio.gather(*works, *self._calls, return_exceptions=True)
+
+    @property
+    def supported(self) -> Mapping[str, int] | None:
+        """Return the levels of features that the active controller's software supports, as far as known."""
+        controller = self._mover.controller
+        return None if controller is None else controller.supported
 
     def rows(self) -> list[dict[str, Any]]:
         """Return how far each partition is, as `groupd attach status` shows it."""
@@ -289,7 +302,6 @@ class _Care:
         cluster, served = self._cluster, self.moving.served
         topic = cluster.topic(OFFSETS_TOPIC)
         can_cordon, refuses = _cordoning(self._leading.controller)
-        dead = (node_id for node_id, node in self._state().nodes.items() if not node.alive)
         return Facts(
             metadata_offset=cluster.offset,
             topic=OFFSETS_TOPIC,
@@ -298,12 +310,21 @@ class _Care:
             leaders={index: each for index, each in self._raft_leaders().items() if index in served},
             brokers=dict(cluster.brokers),
             tier=self._tier(),
-            dead=frozenset(map(self._spec.broker_id, dead)),
+            dead=frozenset(map(self._spec.broker_id, self._dead())),
             strays=self._stray_partitions(cluster),
             can_cordon=can_cordon,
             refuses_cordoned=refuses,
             uncordoned=self.moving.uncordoned,
         )
+
+    def _dead(self) -> Iterator[int]:
+        """Yield the nodes that are to be fenced. One whose broker has just ended may be back in a second: as
+        long as it leads by Raft, clients are sent nowhere else."""
+        state = self._state()
+        leading = {leader.node_id for leader in state.offsets_leaders.values()}
+        for node_id, node in state.nodes.items():
+            if not node.alive or (node_id in self._gone and node_id not in leading):
+                yield node_id
 
     def _tier(self) -> frozenset[int]:
         return frozenset(map(self._spec.broker_id, self._state().nodes))

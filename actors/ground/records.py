@@ -435,6 +435,11 @@ class TakenLogValue(NamedTuple):
     """What becomes of the log: FOLLOWED 0, SERVED 1, DROPPED 2, SEALED 3."""
     owed_offset: int = 0
     """The offset before which nobody is served: up to it Kafka counts on a copy that was begun anew."""
+    served_epoch: int = -1
+    """The leader epoch upstream in which the groups began to be served; -1: not known."""
+    kept_epoch: int = -1
+    """The lowest leader epoch of batches that are taken: the groups were served here before brokers led
+    again, and what is older is here already. It is -1 if they were not."""
 
 
 FOLLOWED, SERVED, DROPPED, SEALED = range(4)

@@ -14,10 +14,12 @@ from typing import Final
 from actors.coordinator.shard import CoordinatorShard
 from actors.coordinator.take_over.inside import (
     DROP_TAKEN,
+    RETAKE,
     SEAL_SERVED,
     SERVE,
     UNSEAL,
     DropTakenRequest,
+    RetakeRequest,
     SealServedRequest,
     ServeRequest,
     TakenResponse,
@@ -73,6 +75,7 @@ class UpstreamOrders:
             orders.DROP: self._drop,
             orders.SEAL: self._seal,
             orders.UNSEAL: self._unseal,
+            orders.RETAKE: self._retake,
         }
         self._order = Order(orders.LOOK)
         self._ordered_at = 0.0
@@ -152,21 +155,30 @@ class UpstreamOrders:
         decided, or never will be, and the brokers count on none of its records."""
         taken = self._taken()
         next_offset = 0 if taken is None else taken.next_offset
-        self._note(await self._own.ask_shard(SERVE, ServeRequest(order.topic_id, next_offset)))
+        request = ServeRequest(order.topic_id, next_offset, order.led_epoch)
+        self._note(await self._own.ask_shard(SERVE, request))
 
     async def _drop(self, order: Order) -> None:
         self._note(await self._own.ask_shard(DROP_TAKEN, DropTakenRequest()))
 
     async def _seal(self, order: Order) -> None:
-        answer: TakenResponse = await self._own.ask_shard(SEAL_SERVED, SealServedRequest())
+        self._refuse_waiting(await self._own.ask_shard(SEAL_SERVED, SealServedRequest()))
+
+    async def _unseal(self, order: Order) -> None:
+        self._note(await self._own.ask_shard(UNSEAL, UnsealRequest()))
+
+    async def _retake(self, order: Order) -> None:
+        assert order.source is not None, "a broker leads"
+        request = RetakeRequest(order.topic_id, order.source.leader_epoch, order.led_epoch)
+        self._refuse_waiting(await self._own.ask_shard(RETAKE, request))
+
+    def _refuse_waiting(self, answer: TakenResponse) -> None:
+        """Refuse who waits for groups that are not served here any more."""
         self._note(answer)
         shard = serving_shard(self._host)
         if shard is not None and not answer.error_code:
             self._host.replica.refuse(shard.is_elsewhere)
             self._host.wake()
-
-    async def _unseal(self, order: Order) -> None:
-        self._note(await self._own.ask_shard(UNSEAL, UnsealRequest()))
 
     def _note(self, answer: TakenResponse) -> None:
         self._problem = (answer.message or answer.error_code.name) if answer.error_code else None
@@ -183,6 +195,8 @@ class UpstreamOrders:
         if taken is None:
             return standing
         phase = _PHASES[taken.phase]
+        if phase == orders.FOLLOWED and taken.kept_epoch >= 0:
+            phase = orders.RETAKEN
         if phase == orders.SERVED and shard.state.is_closed:
             phase = orders.FOLLOWED  # its groups are still being looked at
         return standing._replace(phase=phase, next_offset=taken.next_offset)

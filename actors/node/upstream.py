@@ -301,7 +301,9 @@ class UpstreamNode:
             cluster.offset,
             self._is_ready,
             self._listeners(cluster),
-            None if broker is None else RegisteredBroker(broker.incarnation_id, broker.log_dirs),
+            None
+            if broker is None
+            else RegisteredBroker(broker.incarnation_id, broker.log_dirs, broker.in_controlled_shutdown),
             self._placed_here(cluster),
         )
 

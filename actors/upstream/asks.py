@@ -7,7 +7,7 @@ not fulfilled: so none is remembered by whoever gets it.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from actors.upstream.orders import DROP, FOLLOW, LOOK, SEAL, SERVE, UNSEAL, Order, Standing
+from actors.upstream.orders import DROP, FOLLOW, LOOK, RETAKE, SEAL, SERVE, UNSEAL, Order, Standing
 from actors.upstream.partitions import RaftLeader
 
 UNANSWERED_MS: Final = 500
@@ -16,6 +16,7 @@ EVERY_MS: Final[Mapping[str, int]] = {
     SERVE: 50,
     SEAL: 50,
     UNSEAL: 50,
+    RETAKE: 50,
     DROP: 200,
     FOLLOW: 500,
     LOOK: 10_000,

@@ -23,6 +23,7 @@ from actors.upstream.controllers import (
     Connect,
     Elsewhere,
     find_active,
+    version_of,
 )
 from actors.upstream.requests import NEEDED_VERSIONS, Answer, Request
 from actors.upstream.wire_form import answer_of, fields_of
@@ -76,7 +77,7 @@ class ControllerLink:
         addresses = tuple(dict.fromkeys((*self._known, *self._bootstrap)))
         active = await find_active(self._connect, addresses)
         try:
-            self._controller = _controller(active, await _features(active.wire))
+            self._controller = _controller(active, await features_of(active))
         except BaseException:
             await active.wire.close()
             raise
@@ -111,11 +112,12 @@ class ControllerLink:
                 await wire.close()
 
 
-async def _features(wire: Wire) -> Mapping[str, Any]:
-    """Ask for the features, which the versions of requests come with."""
-    return await wire.call(
+async def features_of(active: ActiveController) -> Mapping[str, Any]:
+    """Ask for the features, which the versions of requests come with. Before version 4 of the request those
+    that may be at level 0 are not among the supported ones (KIP-1022)."""
+    return await active.wire.call(
         "api_versions",
-        3,
+        version_of("api_versions", active.versions, (4,)) or 3,
         timeout_s=REQUEST_TIMEOUT_S,
         client_software_name="groupd",
         client_software_version="1",

@@ -1,8 +1,9 @@
 """What a node keeps on disk of its place in the upstream cluster: `upstream.json` in its directory.
 
 A process that starts again with the same incarnation is taken for the one before: at once, with its epoch and
-its leaderships. With another one it has to wait until the old session has run out. So the incarnation is kept
-for as long as the directory is, and a directory belongs to one broker id of one cluster.
+its leaderships. With another one it has to wait until the old session has run out. So the incarnation is
+kept, and a directory belongs to one broker id of one cluster. But one that has shut down in a controlled way
+is over: the controller would never have it lead again. So that node comes back as another one.
 """
 
 from __future__ import annotations
@@ -91,6 +92,13 @@ def of_node(directory: Path, cluster_id: str, broker_id: int, new_incarnation_id
             f"broker {broker_id} of cluster {cluster_id}: use that node's settings, or another directory"
         )
     return kept
+
+
+def renewed(directory: Path, kept: Identity, new_incarnation_id: bytes) -> Identity:
+    """Return the identity of the same broker as a new incarnation, once that is on disk. Raises OSError."""
+    made = kept._replace(incarnation_id=new_incarnation_id)
+    write(directory, made)
+    return made
 
 
 def _content(identity: Identity) -> dict[str, Any]:

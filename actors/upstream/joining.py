@@ -9,7 +9,8 @@ when all of its ISR have it: as long as one of our nodes is among the replicas, 
 fetched for; what was fetched is removed when none is any more, and served when one of them leads. A broker
 that is in the ISR could get leadership back, at once and without what was committed here: so nothing is
 served before all brokers are out of it. From then on not even a reassignment that is cancelled brings them
-back.
+back. If a broker leads all the same, because somebody had one elected that has not everything, the partition
+is taken over again on top of what is here (`orders.RETAKE`), whatever is wanted: only the tier has both.
 """
 
 from collections.abc import Set as AbstractSet
@@ -17,7 +18,18 @@ from typing import Final, NamedTuple
 
 from actors.upstream.image import NO_LEADER
 from actors.upstream.moves import Cancel, Move, ToIsr, ToReplicas, goal, is_led_outside
-from actors.upstream.orders import DROP, DROPPING, FOLLOW, LOOK, NOTHING, SEALED, SERVE, SERVED, Standing
+from actors.upstream.orders import (
+    DROP,
+    DROPPING,
+    FOLLOW,
+    LOOK,
+    NOTHING,
+    RETAKEN,
+    SEALED,
+    SERVE,
+    SERVED,
+    Standing,
+)
 from actors.upstream.partitions import PartitionState, RaftLeader
 
 WAITING: Final = "waiting"
@@ -31,7 +43,7 @@ ATTACHED: Final = "served"
 GIVING_BACK: Final = "giving back"
 """Our nodes are to be no replicas of it any more, and what was fetched is to be removed."""
 ELSEWHERE: Final = "led by a broker"
-"""The tier serves its groups, and a broker outside leads it upstream."""
+"""The tier serves its groups, and a broker outside leads it upstream: it is taken over again."""
 
 
 class Step(NamedTuple):
@@ -102,7 +114,7 @@ def step(
         if gives_back:
             return Step(GIVING_BACK, order, _away(state, tier))
         return Step(JOINING, order, _joined(state, target, tier, live) if takes else None)
-    if standing.phase == DROPPING or (gives_back and standing.phase != NOTHING):
+    if standing.phase == DROPPING or (gives_back and standing.phase not in (NOTHING, RETAKEN)):
         return Step(GIVING_BACK, DROP)
     if takes and target and state.leader != NO_LEADER and not is_moved_by_others(state, tier):
         return Step(JOINING, FOLLOW, ToReplicas(target))
@@ -119,6 +131,10 @@ def _joined(
         return Cancel()
     if not target or state.leader == NO_LEADER:
         return None
+    if state.adding_replicas and set(goal(state)).issubset(_outside(state, tier)):
+        # Brokers were to be its only replicas, and an unclean election has left that undone. Another target
+        # would wait for them for ever: so the controller is asked to end that first.
+        return ToReplicas(goal(state))
     if set(goal(state)).issubset(tier):
         # One that had been a replica before is waited for, too, if the replicas become fewer.
         return None if set(goal(state)).issubset(live) else ToReplicas(target)

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from actors.upstream.given import GivenLog
 from actors.upstream.joining import ATTACHED, ELSEWHERE, Step
 from actors.upstream.moves import ToIsr, ToReplicas, goal, is_led_outside
-from actors.upstream.orders import DROP, LOOK, SEAL, SEALED, SERVED, UNSEAL, Standing
+from actors.upstream.orders import DROP, LOOK, RETAKE, SEAL, SEALED, SERVED, UNSEAL, Standing
 from actors.upstream.partitions import PartitionState, RaftLeader
 
 LEAVING: Final = "leaving"
@@ -75,7 +75,7 @@ def step(
     assert standing.phase in (SERVED, SEALED), standing
     is_sealed, brokers = standing.phase == SEALED, brokers_in(state, tier)
     if is_led_outside(state, tier):
-        return Step(GIVEN_BACK, DROP) if is_sealed else Step(ELSEWHERE, LOOK)
+        return Step(GIVEN_BACK, DROP) if is_sealed else Step(ELSEWHERE, RETAKE)
     is_led = watched.leader is not None and state.leader == watched.leader.broker_id
     # What was moved by somebody else, or has a broker that is away, cannot end well.
     is_good = set(goal(state)) == set(brokers) <= set(watched.epochs) if brokers else bool(watched.targets)

@@ -30,7 +30,10 @@ from actors.upstream.orders import (
     FOLLOW,
     LOOK,
     NOTHING,
+    RETAKE,
+    RETAKEN,
     SEALED,
+    SERVE,
     SERVED,
     Order,
     Source,
@@ -108,6 +111,8 @@ class Moving:
         self._steps: dict[int, Step] = {}
         self._seen: Seen | None = None
         self._served: set[int] = set()
+        self._led: dict[int, int] = {}
+        """Partition -> the last leader epoch in which a node of ours was seen to lead it upstream."""
         self._leaves: dict[int, Effort] = {}
         self._fresh = Fresh()
         self._refuses_cordoned = False
@@ -124,6 +129,11 @@ class Moving:
         live = seen.tier & live_brokers(seen.brokers)
         self.problem = _problem(seen, live)
         self._fresh.look(seen.partitions, seen.metadata_offset)
+        self._led.update(
+            (index, state.leader_epoch)
+            for index, state in seen.partitions.items()
+            if state.leader in seen.tier
+        )
         self._steps = self._decided(seen, live, now_ms)
         requests: list[Request] = list(self._created_topic(seen, live, moment))
         requests += requests_of(list(self._moved(seen, moment)), seen.brokers)
@@ -179,7 +189,7 @@ class Moving:
             self._served.add(ask.partition)
             if not is_new:  # one that was served before this leader of the controller began is no news
                 self._reports.append(Taken(OFFSETS_TOPIC, ask.partition, last.next_offset, last.records))
-        elif last.phase in (NOTHING, DROPPING):
+        elif last.phase in (NOTHING, DROPPING, RETAKEN):
             self._served.discard(ask.partition)
             if before == SEALED:
                 self._reports.append(GivenBack(OFFSETS_TOPIC, ask.partition))
@@ -209,7 +219,11 @@ class Moving:
         """The nodes of the tier that partitions are to be moved to by hand, which Kafka 4.4 refuses for
         cordoned ones."""
         seen = self._seen
-        if seen is None or seen.goal != ATTACHED or not self._refuses_cordoned:
+        if seen is None or seen.goal == DETACHED or not self._refuses_cordoned:
+            return frozenset()
+        if any(self._is_retaken(index) for index in seen.partitions):
+            return seen.tier
+        if seen.goal != ATTACHED:
             return frozenset()
         is_done = seen.topic_id is not None and all(
             is_ours(state, seen.tier) for state in seen.partitions.values()
@@ -266,7 +280,7 @@ class Moving:
         return {
             index: self._leaving(seen, index, leaves=index in leaves)
             if self._asks.last(index).phase in (SERVED, SEALED)
-            else self._kept(index, self._step(seen, live, index, takes=index in chosen), now_ms)
+            else self._kept(index, self._step(seen, live, index, now_ms, takes=index in chosen), now_ms)
             for index in seen.partitions
         }
 
@@ -282,7 +296,7 @@ class Moving:
         effort, ours = self._effort(index), ours_in(state, seen.tier)
         if not ours:
             effort.is_out(now_ms)
-            return False
+            return self._is_retaken(index)
         if effort.joins((standing.next_offset, frozenset(ours) & frozenset(state.isr)), now_ms):
             self._reports.append(NotGettingOn(OFFSETS_TOPIC, index, standing.next_offset, standing.problem))
         return True
@@ -308,16 +322,23 @@ class Moving:
             return True
         return not any(seen.brokers[each].cordoned_log_dirs for each in target)
 
-    def _step(self, seen: Seen, live: frozenset[int], index: int, *, takes: bool) -> Step:
+    def _is_retaken(self, index: int) -> bool:
+        """Return whether a partition is taken over again, because brokers led what the tier had served. It
+        has to be, whatever the goal is."""
+        return self._asks.last(index).phase == RETAKEN
+
+    def _step(self, seen: Seen, live: frozenset[int], index: int, now_ms: int, *, takes: bool) -> Step:
         state, effort, leader = seen.partitions[index], self._effort(index), seen.leaders.get(index)
         is_given_up = effort.is_given_up and bool(ours_in(state, seen.tier))
+        takes &= not self._is_retaken(index) or bool(ours_in(state, seen.tier)) or effort.is_due(now_ms)
+        gives_back = seen.goal in GIVES_BACK and not self._is_retaken(index)
         decided = step(
             state,
             self._asks.last(index),
             Wanted(
                 () if leader is None else target_of(leader, live),
                 takes=takes and not is_given_up,
-                gives_back=is_given_up or seen.goal in GIVES_BACK,
+                gives_back=is_given_up or gives_back,
             ),
             seen.tier,
             live,
@@ -424,12 +445,16 @@ class Moving:
         if decided is None or seen.topic_id is None:
             return Order(LOOK)
         state = seen.partitions[index]
-        if decided.order != FOLLOW:
-            return Order(decided.order, seen.topic_id)
-        live = live_brokers(seen.brokers)
-        replicas = ours_in(state, seen.tier) or target_of(seen.leaders[index], seen.tier & live)
         address = seen.addresses.get(state.leader)
         source = None if address is None else Source(state.leader, *address, state.leader_epoch)
+        if decided.order == RETAKE and source is not None:
+            return Order(RETAKE, seen.topic_id, source, led_epoch=self._led.get(index, -1))
+        if decided.order == SERVE:
+            return Order(SERVE, seen.topic_id, led_epoch=state.leader_epoch)
+        if decided.order != FOLLOW:
+            return Order(LOOK if decided.order == RETAKE else decided.order, seen.topic_id)
+        live = live_brokers(seen.brokers)
+        replicas = ours_in(state, seen.tier) or target_of(seen.leaders[index], seen.tier & live)
         epochs = tuple((each, seen.brokers[each].broker_epoch) for each in replicas if each in live)
         return Order(FOLLOW, seen.topic_id, source, epochs)
 

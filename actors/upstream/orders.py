@@ -22,7 +22,10 @@ SEAL: Final = "seal"
 """Serve the groups no more, and change nothing of them: the brokers get the rest of the log."""
 UNSEAL: Final = "unseal"
 """Serve the groups again: the brokers do not lead the partition."""
-ORDERS: Final = frozenset({LOOK, FOLLOW, SERVE, DROP, SEAL, UNSEAL})
+RETAKE: Final = "retake"
+"""Serve the groups no more, though they were not given back: a broker leads the partition. What it writes is
+to be taken on top of what is here."""
+ORDERS: Final = frozenset({LOOK, FOLLOW, SERVE, DROP, SEAL, UNSEAL, RETAKE})
 
 NOTHING: Final = "nothing"
 """Nothing was taken, or nothing is left of it."""
@@ -30,7 +33,9 @@ FOLLOWED: Final = "followed"
 SERVED: Final = "served"
 SEALED: Final = "sealed"
 DROPPING: Final = "dropping"
-PHASES: Final = frozenset({NOTHING, FOLLOWED, SERVED, SEALED, DROPPING})
+RETAKEN: Final = "retaken"
+"""The groups were served here until brokers led again, and their log is followed."""
+PHASES: Final = frozenset({NOTHING, FOLLOWED, SERVED, SEALED, DROPPING, RETAKEN})
 
 
 class OrderUnreadable(ValueError):
@@ -56,6 +61,8 @@ class Order(NamedTuple):
     """Whom to follow; None: nobody leads the partition now."""
     replicas: tuple[tuple[int, int], ...] = ()
     """Id and epoch of each broker of the upstream cluster that this partition's replicas are."""
+    led_epoch: int = -1
+    """The last leader epoch in which one of them has led upstream, -1 if that is not known."""
 
     def pack(self) -> bytes:
         """Return the order's bytes."""

@@ -42,7 +42,15 @@ class RegisteredNode:
         self._directory = directory
         self._link = link
         self._facts = facts
-        self._kept = identity.of_node(directory, node.cluster_id, node.broker_id, uuid4().bytes)
+        kept = identity.of_node(directory, node.cluster_id, node.broker_id, uuid4().bytes)
+        registered = facts().registered
+        if (
+            registered is not None
+            and registered.in_controlled_shutdown
+            and registered.incarnation_id == kept.incarnation_id
+        ):
+            kept = identity.renewed(directory, kept, uuid4().bytes)
+        self._kept = kept
         self._machine = Registration(node, self._kept.incarnation_id, self._kept.broker_epoch)
         self._looked = asyncio.Event()
 

@@ -10,7 +10,9 @@ What it makes sure of:
   cordoned for as long as that takes: its registration begins uncordoned, and it is unfenced still;
 * a heartbeat says how far this node has really read the metadata: a controlled shutdown of any other broker
   waits until all have read that far;
-* a broker is unregistered only when no partition has it as a replica.
+* a broker is unregistered only when no partition has it as a replica;
+* it registers again, and stays what it is, when a controller of newer software has levels of features that
+  this node may claim: else it would hold up that they are raised.
 """
 
 from collections.abc import Mapping
@@ -19,7 +21,7 @@ from typing import Final, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from actors.upstream.controller import Controller, may_cordon, wrong_with
-from actors.upstream.levels import CORDONS_LEVEL, FEATURES
+from actors.upstream.levels import CORDONS_LEVEL, FEATURES, claims
 from actors.upstream.node import (
     NodeInvalid,
     TierNode,
@@ -56,6 +58,8 @@ class RegisteredBroker(NamedTuple):
 
     incarnation_id: bytes
     log_dirs: tuple[bytes, ...]
+    in_controlled_shutdown: bool = False
+    """Whether it has asked to be relieved of what it leads: nothing takes that back for this incarnation."""
 
 
 class Facts(NamedTuple):
@@ -145,6 +149,10 @@ class Registration:
         self._duplicate_since_ms: int | None = None
         self._could_unfence = False
         """Whether the last heartbeat was one that unfences."""
+        self._claims = FEATURES
+        """The levels of features that the node says it supports."""
+        self._is_outdated = False
+        """Whether it is registered with fewer of them."""
         self._asked_to_cordon: bool | None = None
         """What the last heartbeat said of the directory."""
         self._leaves: bool | None = None
@@ -176,6 +184,8 @@ class Registration:
                 return self._register(facts, now_ms)
             case State.SHUTTING_DOWN:
                 return UnregisterBroker(self.node.broker_id)
+            case State.RECOVERY | State.RUNNING if self._is_outdated:
+                return self._registering()
             case _:
                 return self._heartbeat(facts, now_ms)
 
@@ -184,6 +194,8 @@ class Registration:
         wrong = "; ".join(wrong_with(controller, self.node))
         if not wrong:
             self.controller, self._next_ms = controller, now_ms
+            before, self._claims = self._claims, claims(controller.supported, self._claims)
+            self._is_outdated |= before != self._claims
         elif self.state in (State.STARTING, State.SHUTTING_DOWN):
             self._refuse(wrong)
         else:  # it is registered, so this is somebody else, or passes
@@ -216,12 +228,15 @@ class Registration:
         if refusal is not None:
             self._refuse(refusal)
             return Over(refusal)
+        return self._registering()
+
+    def _registering(self) -> RegisterBroker:
         return RegisterBroker(
             self.node.broker_id,
             self.node.cluster_id,
             self.incarnation_id,
             self.node.listeners,
-            FEATURES,
+            self._claims,
             self.node.rack,
             (self.log_dir,),
             self.broker_epoch,
@@ -283,12 +298,17 @@ class Registration:
 
     def _registered(self, answer: RegistrationAnswer, now_ms: int) -> None:
         self._next_ms = now_ms
+        self._is_outdated, is_again = False, self.state is not State.STARTING
         match answer.error_code:
+            case refused if is_again and refused is not ErrorCode.none:
+                self._tell(f"it goes on with the levels of features it had: {refused.name}")
             case ErrorCode.none:
                 self.broker_epoch = answer.broker_epoch
                 self.is_cordoned = self._duplicate_since_ms = None
                 self._could_unfence = False
                 self._enter(Event.REGISTERED, f"it is registered with epoch {answer.broker_epoch}")
+                if is_again:
+                    self._tell("it is registered again, with levels of features that newer controllers have")
                 if self.controller is not None and not may_cordon(self.controller):
                     self._tell(
                         f"its log directory cannot be cordoned below level {CORDONS_LEVEL} of "

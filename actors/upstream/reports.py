@@ -30,7 +30,7 @@ class PutRight(NamedTuple):
 
 
 class LedOutside(NamedTuple):
-    """A broker that is not of the tier leads a partition of ours. Nothing is done about it."""
+    """A broker that is not of the tier leads a partition of ours, which is taken over again."""
 
     topic: str
     partition_index: int
@@ -40,7 +40,8 @@ class LedOutside(NamedTuple):
     def __str__(self) -> str:
         return (
             f"{self.topic}-{self.partition_index} is led by upstream broker {self.leader} (epoch "
-            f"{self.leader_epoch}), which may have taken commits: it has to be taken over again"
+            f"{self.leader_epoch}), which may have taken commits: it is taken over again, on top of what is "
+            "here, and members join anew"
         )
 
 

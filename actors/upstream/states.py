@@ -41,10 +41,13 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
     (State.STARTING, Event.REGISTERED): State.RECOVERY,
     (State.STARTING, Event.ASKED_TO_LEAVE): State.SHUTTING_DOWN,
     (State.STARTING, Event.ENDED): State.NOT_RUNNING,
+    # It says more of itself, and the controller leaves it what it was.
+    (State.RECOVERY, Event.REGISTERED): State.RECOVERY,
     (State.RECOVERY, Event.UNFENCED): State.RUNNING,
     (State.RECOVERY, Event.FENCED): State.RECOVERY,
     (State.RECOVERY, Event.FORGOTTEN): State.STARTING,
     (State.RECOVERY, Event.ASKED_TO_LEAVE): State.SHUTTING_DOWN,
+    (State.RUNNING, Event.REGISTERED): State.RUNNING,
     (State.RUNNING, Event.UNFENCED): State.RUNNING,
     (State.RUNNING, Event.FENCED): State.RECOVERY,
     (State.RUNNING, Event.FORGOTTEN): State.STARTING,

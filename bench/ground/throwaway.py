@@ -50,13 +50,13 @@ class Tier:
     def __exit__(self, *exc: object) -> None:
         with deaf():
             try:
-                self.run("down")
+                self.run("down", "--force")
             finally:
                 shutil.rmtree(self.data_dir, ignore_errors=True)
 
     def restart(self) -> None:
         """Stop the whole tier and start it again on its data directory."""
-        self.run("down")
+        self.run("down", "--force")
         self._up()
 
     def _up(self) -> None:

@@ -13,12 +13,16 @@ from bench.ground.reference import KAFKA_VERSION
 
 LOG4J_VERSION: Final = "2.24.3"
 FETCH_TIMEOUT_S: Final = 600
-POM: Final = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+
+
+def _pom(version: str) -> str:
+    """Return the project whose dependencies are Kafka's jars."""
+    return f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>groupd.bench</groupId><artifactId>kafka</artifactId><version>1</version><packaging>pom</packaging>
   <dependencies>
     <dependency>
-      <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{KAFKA_VERSION}</version>
+      <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version>
     </dependency>
     <dependency>
       <groupId>org.apache.logging.log4j</groupId><artifactId>log4j-core</artifactId>
@@ -55,24 +59,27 @@ def why_missing(home: Path | None) -> str:
     return "" if jars_of(home) else f"no jars of Kafka ({home})"
 
 
-def fetch() -> None:
-    """Fetch the jars, unless they are there. Raises RuntimeError without Maven, or with its last words."""
-    if jars_of(None) is not None:
-        return
+def fetch(version: str = KAFKA_VERSION) -> Path:
+    """Fetch the jars of a version, unless they are there, and return their directory. Raises RuntimeError
+    without Maven, or with its last words."""
+    fetched = _fetched(version)
+    if jars_of(fetched) is not None:
+        return fetched
     if shutil.which("mvn") is None:
         raise RuntimeError("no jars of Kafka: give --kafka-home or KAFKA_HOME, or install Maven")
-    beside = _fetched().with_suffix(".new")
+    beside = fetched.with_name(f"{fetched.name}.new")
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
-    (beside / "pom.xml").write_text(POM)
+    (beside / "pom.xml").write_text(_pom(version))
     goal = ("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={beside}")
     maven = ["mvn", "-q", "-B", "-f", str(beside / "pom.xml"), *goal]
     done = subprocess.run(maven, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
     if done.returncode != 0:
         said = (done.stdout + done.stderr).strip().splitlines() or ["no word from it"]
         raise RuntimeError(f"no jars of Kafka: {said[0]}")
-    beside.rename(_fetched())
+    beside.rename(fetched)
+    return fetched
 
 
-def _fetched() -> Path:
-    return cache() / f"kafka-{KAFKA_VERSION}"
+def _fetched(version: str = KAFKA_VERSION) -> Path:
+    return cache() / f"kafka-{version}"

@@ -60,8 +60,8 @@ class KafkaNodes:
 
     controllers_apart = 0
     """How many controllers are processes of their own; 0: each broker is a controller, too."""
-    format_flags: Sequence[str] = ()
-    """Further flags with which disks are formatted."""
+    formatting: tuple[str, ...] = ()
+    """Further arguments of `kafka-storage format`, such as a release whose feature levels are the first."""
 
     def __init__(
         self,
@@ -232,8 +232,8 @@ class KafkaNodes:
         return ["java", *flags, logging, "-cp", f"{jars_of(self._home)}/*", *arguments]
 
     def _format(self, number: int) -> None:
-        arguments = ("format", "-t", CLUSTER_ID, "-c", str(self._properties(number)), *self.format_flags)
-        command = self._java("kafka.tools.StorageTool", *arguments)
+        arguments = ("format", "-t", CLUSTER_ID, "-c", str(self._properties(number)))
+        command = self._java("kafka.tools.StorageTool", *arguments, *self.formatting)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"Kafka's storage cannot be formatted:\n{done.stdout}\n{done.stderr}")

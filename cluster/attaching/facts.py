@@ -121,6 +121,8 @@ class Facts(NamedTuple):
     is_kraft: bool = True
     features: Mapping[str, int] = {}
     """The finalized features with their levels."""
+    supported: Mapping[str, int] = {}
+    """The features with the highest level that the controller's software supports; {} if it did not say."""
     brokers: tuple[AskedBroker, ...] = ()
     partitions: tuple[OffsetsPartition, ...] | None = None
     """The partitions of `__consumer_offsets`; None if there is no such topic yet, or if it may not be

@@ -16,6 +16,7 @@ from kio.schema.errors import ErrorCode
 from actors.ground.limits import MIB
 from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.network.wire import Closed, Wire
+from actors.upstream.controller_link import features_of
 from actors.upstream.controllers import (
     CONTROLLERS,
     ActiveController,
@@ -117,6 +118,15 @@ async def _features(wire: Wire) -> dict[str, int]:
     return {row["name"]: row["max_version_level"] for row in answer["finalized_features"]}
 
 
+async def _supported(active: ActiveController) -> dict[str, int]:
+    """Return the highest level of each feature that a controller's software supports; {} if it is silent."""
+    try:
+        answer = await features_of(active)
+    except (Closed, TimeoutError):
+        return {}
+    return {row["name"]: row["max_version"] for row in answer["supported_features"]}
+
+
 async def _metadata(kafka: Kafka) -> dict[str, Any]:
     return await kafka.any(
         "metadata",
@@ -142,10 +152,10 @@ async def _controllers(facts: Facts, properties: ClientProperties) -> tuple[Fact
     except (CannotFollow, Elsewhere) as error:
         raise TierError(f"no controller can be asked: {error}") from None
     try:
-        operations = await _operations_there(active)
+        operations, supported = await _operations_there(active), await _supported(active)
     finally:
         await active.wire.close()
-    facts = facts._replace(quorum=_quorum(active))
+    facts = facts._replace(quorum=_quorum(active), supported=supported)
     if active.cluster_id not in (None, facts.cluster_id):
         return facts, operations
     try:

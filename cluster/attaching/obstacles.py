@@ -14,7 +14,14 @@ from actors.ground.acl import Acl, Operation, Permission, ResourceType
 from actors.ground.features import GROUPD_VERSION, METADATA_VERSION
 from actors.security.scram import MECHANISM_NUMBERS, SCRAM_SHA_512
 from actors.upstream.image import Broker, ClusterImage
-from actors.upstream.levels import CORDONS_LEVEL, UNDERSTOOD, metadata_version_name, not_understood
+from actors.upstream.levels import (
+    CORDONS_LEVEL,
+    UNDERSTOOD,
+    feature_levels,
+    level_name,
+    metadata_version_name,
+    not_understood,
+)
 from actors.upstream.node import PROTOCOL_NUMBERS, PROTOCOLS
 from cluster.attaching.facts import (
     AUTHORIZER,
@@ -96,17 +103,26 @@ def _metadata_version(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
 def _features(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
     for name, level in not_understood(facts.features).items():
         most = UNDERSTOOD.get(name)
-        known = "does not know it" if most is None else f"understands it up to {_level(name, most)}"
+        known = "does not know it" if most is None else f"understands it up to {level_name(name, most)}"
         yield Obstacle(
             BLOCKS,
             "feature",
-            f"Feature {name} is at {_level(name, level)}; this groupd {known}.",
+            f"Feature {name} is at {level_name(name, level)}; this groupd {known}.",
             "Update groupd, or downgrade the feature if nobody needs it yet.",
         )
 
 
-def _level(name: str, level: int) -> str:
-    return metadata_version_name(level) if name == METADATA_VERSION else f"level {level}"
+def _held_up(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
+    """Yield the upgrades that the tier's nodes would hold up: a controller asks all brokers first."""
+    for each in feature_levels(facts.features, facts.supported or None):
+        if each.is_held_up and each.level <= each.most:
+            yield Obstacle(
+                WARNS,
+                "upgrade-held-up",
+                f"The controllers could raise {each.name} to {level_name(each.name, each.offered or 0)}; "
+                f"while this groupd is attached they refuse more than {level_name(each.name, each.most)}.",
+                "Update groupd before that feature is raised, or detach for it.",
+            )
 
 
 def _unknown_records(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
@@ -425,6 +441,7 @@ Check = Callable[[Facts, Wishes], Iterable[Obstacle]]
 CHECKS: Final[tuple[Check, ...]] = (
     _metadata_version,
     _features,
+    _held_up,
     _unknown_records,
     _unserved_groups,
     _offsets_partitions,

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any, Final, NamedTuple
 
 from actors.ground.features import METADATA_VERSION
-from actors.upstream.levels import metadata_version_name
+from actors.upstream.levels import feature_levels, metadata_version_name
 from cluster.attaching.facts import OFFSETS_PARTITIONS, Facts, Wishes
 from cluster.attaching.obstacles import BLOCKS, Obstacle, counted, obstacles, shortened
 
@@ -133,6 +133,14 @@ def _groups(facts: Facts) -> str:
     return "; ".join(kinds) + unseen
 
 
+def features(facts: Facts) -> list[tuple[str, str]]:
+    """Return which level each feature has and which the tier understands, as (feature, in words)."""
+    if not facts.is_kraft:
+        return []
+    levels = feature_levels(facts.features, facts.supported or None)
+    return [(each.name, each.in_words()) for each in levels]
+
+
 def asked(facts: Facts) -> list[tuple[str, str]]:
     """Return who was asked, as (what, who)."""
     level = facts.features.get(METADATA_VERSION)
@@ -167,6 +175,7 @@ def plain(plan: Plan) -> dict[str, Any]:
     return {
         "cluster_id": facts.cluster_id,
         "features": dict(facts.features),
+        "understood": [each._asdict() for each in feature_levels(facts.features, facts.supported or None)],
         "brokers": [broker.broker_id for broker in facts.brokers],
         "active_controller": None if facts.quorum is None else facts.quorum.active_id,
         "offsets_partitions": None if facts.partitions is None else len(facts.partitions),

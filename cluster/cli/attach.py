@@ -301,9 +301,12 @@ def _names(listeners: list[str]) -> list[str]:
 
 def show(plan: Plan) -> None:
     """Print a plan."""
-    from cluster.attaching.plan import asked, moving, verdict
+    from cluster.attaching.plan import asked, features, moving, verdict
 
     _show_pairs(asked(plan.facts))
+    if levels := features(plan.facts):
+        console.print("\n[bold]Feature levels[/bold]")
+        _show_pairs(levels)
     if plan.facts.brokers:
         console.print("\n[bold]What would move[/bold]")
         _show_pairs(moving(plan))

@@ -90,6 +90,8 @@ def show_state(state: TakeOverState) -> None:
     typer.echo(
         f"Cluster {state.upstream.cluster_id}: {GOAL_NAMES[state.goal]}. Nodes as brokers: {nodes or 'none'}."
     )
+    for feature in state.features:
+        typer.echo(f"  {feature.name}: {feature.in_words()}")
     if state.goal == DETACHED:
         typer.echo("Its brokers coordinate all groups; `groupd attach` has the tier take them over.")
         return

@@ -9,6 +9,7 @@ import pytest
 from actors.ground.upstream_goal import ABORTED, ATTACHED, DETACHED, GOAL_NAMES, PAUSED
 from actors.upstream.joining import ATTACHED as SERVED
 from actors.upstream.joining import GIVING_BACK, JOINING, TAKING, WAITING
+from actors.upstream.levels import feature_levels
 from cluster.cli import attach_progress
 from cluster.cli.tables import Console
 from cluster.taking_over import Row, TakeOverState, Upstream, begins, left_s
@@ -95,8 +96,9 @@ def test_a_state_is_shown_as_a_table(
 ) -> None:
     out = io.StringIO()
     monkeypatch.setattr(attach_progress, "console", Console(file=out, width=120))
-    attach_progress.show_state(state(PAUSED, SERVED, WAITING))
-    assert "Cluster cluster: paused. Nodes as brokers: 1001 running, 1002 running, 1003 fenced." in (
-        capsys.readouterr().out
-    )
+    levels = feature_levels({"transaction.version": 1}, {})
+    attach_progress.show_state(state(PAUSED, SERVED, WAITING)._replace(features=levels))
+    said = capsys.readouterr().out
+    assert "Cluster cluster: paused. Nodes as brokers: 1001 running, 1002 running, 1003 fenced." in said
+    assert "  transaction.version: level 1, understood from level 0 to level 2" in said.splitlines()
     assert ["1", "waiting", "1", "1,000", "0"] in [line.split() for line in out.getvalue().splitlines()]

@@ -16,6 +16,8 @@ from actors.upstream.orders import (
     FOLLOWED,
     LOOK,
     NOTHING,
+    RETAKE,
+    RETAKEN,
     SERVE,
     SERVED,
     Order,
@@ -147,6 +149,26 @@ def test_who_hears_of_no_order_follows_no_more(tmp_path: Path, monkeypatch: pyte
         leader.append(commit("g", 0, 2))
         assert (await group.look()).next_offset == 1
         assert (await group.until(leader.order(), FOLLOWED, at_end=True)).next_offset == 2
+
+    run(tmp_path, story)
+
+
+def test_what_a_broker_was_made_to_lead_is_taken_on_top(tmp_path: Path) -> None:
+    """The log of the broker is empty, and begins with what it acknowledges itself."""
+
+    async def story(group: Replicas, leader: ScriptedLeader) -> None:
+        leader.append(commit("g", 0, 1), commit("g", 1, 2))
+        await group.until(leader.order(), FOLLOWED, at_end=True)
+        await group.until(leader.order(SERVE)._replace(led_epoch=leader.epoch + 1), SERVED)
+        for _ in range(2):  # our node led in between
+            leader.lead_anew(0)
+        leader.append(commit("g", 1, 7))
+        retake = leader.order(RETAKE)._replace(led_epoch=leader.epoch - 1)
+        assert (await group.until(retake, RETAKEN)).next_offset == 0
+        standing = await group.until(leader.order(), RETAKEN, at_end=True)
+        assert (standing.next_offset, standing.problem) == (1, None)
+        await group.until(leader.order(SERVE)._replace(led_epoch=leader.epoch + 1), SERVED)
+        assert offsets(await group.shard()) == {0: 1, 1: 7}
 
     run(tmp_path, story)
 

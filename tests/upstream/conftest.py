@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import pytest
@@ -34,10 +34,14 @@ def version(request: pytest.FixtureRequest) -> str:
 
 
 def started(
-    version: str, brokers: int, more: Mapping[str, str] = MappingProxyType({})
+    version: str,
+    brokers: int,
+    more: Mapping[str, str] = MappingProxyType({}),
+    formatting: Sequence[str] = (),
 ) -> Iterator[KafkaNodes]:
     """Nodes that are brokers and controllers, stopped afterwards."""
     nodes = KafkaNodes(brokers, {**SETTINGS, **more}, jvm.build(kafka_version=version), heap="512m")
+    nodes.formatting = tuple(formatting)
     try:
         nodes.prepare()
         nodes.start()

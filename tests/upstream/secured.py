@@ -56,7 +56,7 @@ def secret_of(user: str) -> str:
 class SecuredNodes(KafkaNodes):
     """Brokers whose users log in by SCRAM, and controllers with a list of passwords (PLAIN)."""
 
-    format_flags = tuple(
+    formatting = tuple(
         flag
         for user in (BROKER, ADMIN, TIER)
         for flag in ("--add-scram", f"{MECHANISM}=[name={user},password={secret_of(user)}]")

@@ -13,7 +13,7 @@ from uuid import UUID
 from actors.network.wire import Closed, Wire
 from actors.upstream.controller import may_cordon
 from actors.upstream.controller_link import ControllerLink
-from actors.upstream.image import Endpoint
+from actors.upstream.image import Broker, Endpoint
 from actors.upstream.leadership import Leadership
 from actors.upstream.levels import refuses_cordoned
 from actors.upstream.node import TierNode, log_dir_id
@@ -103,7 +103,7 @@ class Site:
         return Facts(
             metadata_offset=image.metadata_offset,
             listeners=LISTENERS,
-            registered=None if broker is None else RegisteredBroker(b"", broker.log_dirs),
+            registered=None if broker is None else _registered(broker),
             replicas=sum(broker_id in state.replicas for state in image.partitions.values()),
         )
 
@@ -227,6 +227,10 @@ async def running(work: Any) -> AsyncIterator[None]:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+
+def _registered(broker: Broker) -> RegisteredBroker:
+    return RegisteredBroker(broker.incarnation_id, broker.log_dirs, broker.in_controlled_shutdown)
 
 
 def _is_unfenced(image: Image, broker_id: int) -> bool:

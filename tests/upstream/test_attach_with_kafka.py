@@ -6,11 +6,12 @@ How long it takes is printed; `pytest -s` shows it.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,10 +21,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.ground.throwaway import Tier
 from bench.peers.kafka_nodes import KafkaNodes
 from cluster.ports import free_ports
-from tests.polling import DEADLINE_S, until
+from tests.polling import DEADLINE_S, reached, until
 from tests.tier.committer import under_load
 from tests.tier.consumers import Reader, produce
 from tests.upstream.conftest import started
+from tests.upstream.kafka import connector
+from tests.upstream.metadata_log import MetadataLog
+from tests.upstream.site import running
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
@@ -34,6 +38,8 @@ RAW = [f"raw-{number}" for number in range(4)]
 REAL = {"of-classic": "classic", "of-consumer": "consumer"}
 """Groups of real consumers, with their protocols."""
 WAIT_S = 120.0
+FENCED_MAX_S = 3.0
+"""How long a dead node may be a broker: the controller looks at all nodes every two seconds at least."""
 
 
 @pytest.fixture
@@ -183,3 +189,41 @@ def test_a_cluster_without_groups(kafka: KafkaNodes) -> None:
             until(lambda: are_read(readers, 60), "all records are read", WAIT_S)
             for reader in readers:
                 reader.stop()
+
+
+@pytest.fixture
+def patient(version: str) -> Iterator[KafkaNodes]:
+    """A cluster that waits long for a silent broker."""
+    more = {"broker.session.timeout.ms": "30000", "offsets.topic.num.partitions": str(PARTITIONS)}
+    yield from started(version, 1, more)
+
+
+async def fenced_after_s(kafka: KafkaNodes, broker_id: int, kill: Callable[[], None]) -> float:
+    """Return how long it takes until a broker is fenced that was killed."""
+    log = MetadataLog(connector(), [kafka.controller(1)])
+    async with running(log.follow()):
+        await reached(lambda: broker_id in log.image().brokers, "the metadata is read")
+        assert not log.image().brokers[broker_id].fenced
+        kill()
+        began = time.monotonic()
+        while not log.image().brokers[broker_id].fenced:
+            async with asyncio.timeout(WAIT_S):
+                await log.changed()
+        return time.monotonic() - began
+
+
+def test_a_dead_node_is_fenced_long_before_its_session_ends(patient: KafkaNodes) -> None:
+    with tier_before(patient) as tier:
+        tier.run("attach")
+        (leader,) = {row["node_id"] for row in tier.controllers() if row["serving"]}
+        node = next(each for each in (1, 2, 3) if each != leader)
+        pids = [row["pid"] for row in (*tier.brokers(), *tier.replicas()) if row["node_id"] == node]
+
+        def kill() -> None:
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+
+        took_s = asyncio.run(fenced_after_s(patient, 1000 + node, kill))
+        print(f"\nfenced after {took_s:.2f} s")
+        assert took_s < FENCED_MAX_S
+        until(lambda: set(status(tier)["nodes"].values()) == {"running"}, "it is back", WAIT_S)

@@ -24,6 +24,7 @@ from actors.upstream.orders import (
     FOLLOWED,
     LOOK,
     NOTHING,
+    RETAKEN,
     SEALED,
     SERVE,
     SERVED,
@@ -80,7 +81,9 @@ def test_what_is_taken_over(state: State, phase: str, expected: Step) -> None:
         (OUTSIDE, FOLLOWED, Step(GIVING_BACK, DROP)),
         (OUTSIDE, DROPPING, Step(GIVING_BACK, DROP)),
         (OUTSIDE, NOTHING, Step(WAITING, LOOK)),
+        (OUTSIDE, RETAKEN, Step(WAITING, LOOK)),
         (OURS, FOLLOWED, Step(TAKING, SERVE)),
+        (OURS, RETAKEN, Step(TAKING, SERVE)),
         (OURS, SERVED, Step(ATTACHED, LOOK)),
     ],
 )

@@ -22,7 +22,7 @@ from actors.upstream.leaving import (
     targets_of,
 )
 from actors.upstream.moves import ToIsr, ToReplicas
-from actors.upstream.orders import DROP, LOOK, SEAL, SEALED, SERVED, UNSEAL, Order, Standing
+from actors.upstream.orders import DROP, LOOK, RETAKE, SEAL, SEALED, SERVED, UNSEAL, Order, Standing
 from actors.upstream.partitions import RaftLeader
 
 TIER = frozenset({1001, 1002, 1003})
@@ -99,8 +99,8 @@ def test_what_brokers_lead_is_removed() -> None:
     assert decided(state, SEALED) == decided(state, SEALED, leaves=False) == (GIVEN_BACK, DROP, None)
 
 
-def test_what_a_broker_leads_that_never_had_the_end_is_left_to_people() -> None:
-    assert decided(partition((1, 2), (1, 2), 1), SERVED) == (ELSEWHERE, LOOK, None)
+def test_what_a_broker_leads_that_never_had_the_end_is_taken_over_again() -> None:
+    assert decided(partition((1, 2), (1, 2), 1), SERVED) == (ELSEWHERE, RETAKE, None)
 
 
 @pytest.mark.parametrize("state", [LEAVES, partition((*OURS, 1), (*OURS, 1))], ids=["is moved", "is in sync"])

@@ -358,6 +358,70 @@ def test_a_node_with_replicas_is_not_unregistered() -> None:
     assert machine.step(FACTS, 2 * HEARTBEAT_MS) == BEAT._replace(want_shut_down=True)
 
 
+def newer(**supported: int) -> Controller:
+    """A controller of a later release, at the same levels."""
+    levels = {name.replace("_", "."): level for name, level in supported.items()}
+    return KAFKA_44._replace(supported={**KAFKA_44.supported, **levels})
+
+
+def claimed(step: object) -> dict[str, int]:
+    assert isinstance(step, RegisterBroker)
+    return {each.name: each.max_supported_version for each in step.features}
+
+
+def test_levels_that_are_no_business_of_the_tier_are_claimed_as_far_as_the_controller_has_them() -> None:
+    step = started(newer(share_version=7, metadata_version=40, group_version=9)).step(FACTS, 0)
+    assert claimed(step)["share.version"] == 7
+    assert (claimed(step)["metadata.version"], claimed(step)["group.version"]) == (33, 1)
+
+
+def test_a_node_says_more_to_a_newer_controller_and_stays_what_it_is() -> None:
+    machine = running()
+    machine.failed("the controllers are restarted one by one")
+    machine.found(newer(kraft_version=2), 10)
+    step = machine.step(FACTS, 10)
+    assert isinstance(step, RegisterBroker)
+    assert (claimed(step)["kraft.version"], step.incarnation_id, step.previous_broker_epoch) == (
+        2,
+        INCARNATION,
+        EPOCH,
+    )
+    machine.answered(RegistrationAnswer(ErrorCode.none, EPOCH), 20)
+    assert machine.state is State.RUNNING
+    assert machine.step(FACTS, 20) == BEAT._replace(cordoned_log_dirs=(DIR,))
+
+
+def test_an_older_controller_in_between_is_told_nothing_new() -> None:
+    machine = started(newer(kraft_version=2))
+    machine.step(FACTS, 0)
+    machine.answered(RegistrationAnswer(ErrorCode.none, EPOCH), 0)
+    machine.step(FACTS, 0)
+    machine.answered(UNFENCED, 0)
+    machine.failed("cut off")
+    machine.found(KAFKA_44, HEARTBEAT_MS)
+    assert machine.step(FACTS, HEARTBEAT_MS) == BEAT
+
+
+def test_a_node_that_may_not_say_more_goes_on() -> None:
+    machine = running()
+    machine.failed("cut off")
+    machine.found(newer(kraft_version=2), HEARTBEAT_MS)
+    assert isinstance(machine.step(FACTS, HEARTBEAT_MS), RegisterBroker)
+    machine.answered(RegistrationAnswer(ErrorCode.unsupported_version), HEARTBEAT_MS)
+    assert machine.step(FACTS, HEARTBEAT_MS) == BEAT
+    assert "goes on with the levels of features it had" in " ".join(map(str, machine.told()))
+
+
+def test_what_was_asked_of_a_lost_controller_is_asked_of_the_next() -> None:
+    machine = running()
+    machine.failed("cut off")
+    machine.found(newer(kraft_version=2), 10)
+    machine.step(FACTS, 10)
+    machine.failed("cut off again")
+    machine.found(newer(kraft_version=2), 20)
+    assert isinstance(machine.step(FACTS, 20), RegisterBroker)
+
+
 def test_a_node_that_only_stops_stays_registered() -> None:
     machine = running()
     machine.leave(unregister=False)

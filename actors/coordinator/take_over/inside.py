@@ -16,7 +16,9 @@ SEAL_SERVED: Final = -14
 """Serve nobody any more and change nothing, so that brokers get the rest of the log and lead."""
 UNSEAL: Final = -15
 """Serve the groups again, because brokers do not lead."""
-REQUESTS: Final = frozenset({TAKE, SERVE, DROP_TAKEN, SEAL_SERVED, UNSEAL})
+RETAKE: Final = -16
+"""Serve nobody any more, because brokers lead, and keep the offsets: what they write is taken on top."""
+REQUESTS: Final = frozenset({TAKE, SERVE, DROP_TAKEN, SEAL_SERVED, UNSEAL, RETAKE})
 
 NO_PRODUCER: Final = (-1, -1)
 
@@ -60,6 +62,8 @@ class ServeRequest(NamedTuple):
     topic_id: bytes
     next_offset: int
     """Where Kafka's log ends: the shard must have taken everything before it."""
+    leader_epoch: int = -1
+    """The epoch in which a node of ours leads upstream, -1 if that is not known."""
 
 
 class DropTakenRequest(NamedTuple):
@@ -76,6 +80,14 @@ class SealServedRequest(NamedTuple):
 
 class UnsealRequest(NamedTuple):
     """It has no fields: all groups are served again."""
+
+
+class RetakeRequest(NamedTuple):
+    topic_id: bytes
+    leader_epoch: int
+    """The epoch in which a broker leads."""
+    led_epoch: int = -1
+    """The last epoch in which a node of ours has led, as far as that is known."""
 
 
 class TakenResponse(NamedTuple):

@@ -15,6 +15,12 @@ decided before it stands before it. From the decision on requests are refused wi
 rest, and long work ends where it is, except the deletion of groups that are dying: Kafka has no such thing.
 The seal holds until brokers lead, and everything here is removed, or until it is taken back; whoever leads
 next goes on with it.
+
+It may happen that brokers lead though nothing was given back to them: somebody had one elected while the tier
+was away (an unclean election, which is Kafka's word for that its log lacks something). It acknowledges
+commits from then on, and those that were acknowledged here before are here alone. Both have to survive: so
+offsets stay, and what the brokers' own batches say is taken on top of them, as the later word. Members are
+not kept. A broker that knew nothing of a group has begun it anew, and two halves of a group are none.
 """
 
 from __future__ import annotations
@@ -31,12 +37,14 @@ from actors.coordinator.offsets.dying import tombstones
 from actors.coordinator.take_over.inside import (
     DROP_TAKEN,
     REQUESTS,
+    RETAKE,
     SEAL_SERVED,
     SERVE,
     TAKE,
     UNSEAL,
     DropTakenRequest,
     LogPiece,
+    RetakeRequest,
     ServeRequest,
     TakenResponse,
     TakeRequest,
@@ -48,7 +56,10 @@ from actors.ground.records import (
     DROPPED,
     FOLLOWED,
     FOREIGN_RECORD,
+    OFFSET_COMMIT,
+    PENDING_TXN_OFFSET,
     PRODUCER_ID_BLOCK,
+    PRODUCER_MARKER,
     SEALED,
     SERVED,
     TAKEN_LOG,
@@ -63,6 +74,17 @@ from actors.protocol.messages import NO_ERROR
 
 _KEY = TakenLogKey(TAKEN_LOG, "")
 NOTHING_TAKEN = TakenLogValue(bytes(16), 0, -1, FOLLOWED)
+_KEPT = frozenset(
+    {
+        FOREIGN_RECORD,
+        OFFSET_COMMIT,
+        PENDING_TXN_OFFSET,
+        PRODUCER_ID_BLOCK,
+        PRODUCER_MARKER,
+        TAKEN_LOG,
+    }
+)
+"""The records that stay when brokers have begun groups anew."""
 
 
 def take(state: ShardState, request: Request, now_ms: int) -> Result:
@@ -79,7 +101,8 @@ def take(state: ShardState, request: Request, now_ms: int) -> Result:
         text = f"offsets {taken.next_offset} to {piece.first_offset - 1} of Kafka's log are missing"
         raise GroupError(ErrorCode.offset_out_of_range, text)
     after = taken._replace(next_offset=piece.next_offset, leader_epoch=piece.leader_epoch)
-    records = fold(state, _rest(piece, taken.next_offset))
+    is_known = piece.leader_epoch < taken.kept_epoch
+    records = [] if is_known else fold(state, _rest(piece, taken.next_offset))
     return _answered(request, after)._replace(records=[*records, Record(_KEY, after)])
 
 
@@ -128,7 +151,8 @@ def serve(state: ShardState, request: Request, now_ms: int) -> Result:
     if taken.next_offset < taken.owed_offset:
         text = f"Kafka counts on all before {taken.owed_offset}, and it is taken up to {taken.next_offset}"
         raise GroupError(ErrorCode.offset_out_of_range, text)
-    return Result(work=_served(state, request, taken._replace(phase=SERVED), now_ms))
+    after = taken._replace(phase=SERVED, served_epoch=body.leader_epoch, kept_epoch=-1)
+    return Result(work=_served(state, request, after, now_ms))
 
 
 def _served(state: ShardState, request: Request, taken: TakenLogValue, now_ms: int) -> Iterator[Result]:
@@ -148,6 +172,9 @@ def drop(state: ShardState, request: Request, now_ms: int) -> Result:
     if taken.phase == SERVED:
         text = "the groups of this offsets partition are served here: nothing of them is removed"
         raise GroupError(ErrorCode.invalid_request, text)
+    if taken.kept_epoch >= 0:  # what was served here is nowhere else, so the log alone begins anew
+        anew = taken._replace(next_offset=0, leader_epoch=-1, owed_offset=_owed(taken, request.body))
+        return _answered(request, anew)._replace(records=[Record(_KEY, anew)])
     owed = taken._replace(phase=DROPPED, owed_offset=_owed(taken, request.body))
     return Result(work=_dropped(state, request, owed))
 
@@ -210,6 +237,37 @@ def _unsealed(state: ShardState, request: Request, taken: TakenLogValue, now_ms:
     yield _answered(request, taken)
 
 
+# What brokers lead though it was not given back.
+
+
+def retake(state: ShardState, request: Request, now_ms: int) -> Result:
+    """Serve nobody any more, from this decision on, and keep what is to be kept. The answer says that it is
+    committed; a repeated request is answered in the same way."""
+    body: RetakeRequest = request.body
+    taken = state.from_kafka.log
+    if taken is not None and taken.phase == FOLLOWED and taken.kept_epoch >= 0:
+        return _answered(request, taken)
+    if taken is None or taken.phase != SERVED:
+        raise GroupError(ErrorCode.invalid_request, "no groups of Kafka's are served here")
+    if taken.topic_id != body.topic_id or body.leader_epoch <= taken.served_epoch:
+        text = f"that brokers lead is old news: the groups are served here since epoch {taken.served_epoch}"
+        raise GroupError(ErrorCode.fenced_leader_epoch, text)
+    if state.is_closed:
+        raise GroupError(ErrorCode.coordinator_load_in_progress, "its groups are not served yet")
+    state.drop_volatile()
+    kept_epoch = max(body.led_epoch, taken.served_epoch) + 1
+    after = TakenLogValue(taken.topic_id, 0, -1, FOLLOWED, 0, taken.served_epoch, kept_epoch)
+    return Result(work=_retaken(state, request, after))
+
+
+def _retaken(state: ShardState, request: Request, after: TakenLogValue) -> Iterator[Result]:
+    yield from tombstones(state)
+    gone = (key for key, _ in state.whole.records() if key[0] not in _KEPT)
+    for some in sliced(gone):
+        yield Result([Record(key, None) for key in some])
+    yield _answered(request, after)._replace(records=(Record(_KEY, after),))
+
+
 def _served_log(state: ShardState) -> TakenLogValue:
     """Return what is known of Kafka's log if its groups are here. Raises GroupError if they are not."""
     taken = state.from_kafka.log
@@ -248,7 +306,7 @@ def _records(state: ShardState) -> Iterator[Record]:
 
 
 AREA = Area(
-    handlers={TAKE: take, SERVE: serve, DROP_TAKEN: drop, SEAL_SERVED: seal, UNSEAL: unseal},
+    handlers={TAKE: take, SERVE: serve, DROP_TAKEN: drop, SEAL_SERVED: seal, UNSEAL: unseal, RETAKE: retake},
     refusals=dict.fromkeys(REQUESTS, refused),
     appliers={TAKEN_LOG: _apply_taken_log, FOREIGN_RECORD: _apply_foreign},
     records=_records,

@@ -66,7 +66,10 @@ class _Plain:
         self._records: list[LogRecord] = []
 
     def add(self, records: list[LogRecord], end: int, leader_epoch: int) -> Iterator[LogPiece]:
-        """Add the records of one batch, which ends at `end`. Yield the pieces that are full with it."""
+        """Add the records of one batch, which ends at `end`. Yield the pieces that are full with it. A piece
+        is of one leader epoch."""
+        if leader_epoch != self._leader_epoch:
+            yield from self.rest()
         self._records += records
         self._leader_epoch = leader_epoch
         while len(self._records) > TAKEN_RECORDS_MAX:

@@ -17,6 +17,7 @@ from cluster.cli import app
 from cluster.groups.connection import run as with_kafka
 from cluster.groups.properties import properties
 from cluster.groups.requests import Committed, TopicPartition, commit
+from cluster.tier_file import read
 from tests.kafka import jvm
 from tests.oracle.broker import KafkaBroker
 from tests.polling import until
@@ -169,6 +170,20 @@ def test_a_second_tier_is_recognized(fresh: KafkaBroker) -> None:
     planned = attach(fresh, "--json")
     assert (planned.exit_code, names(planned)) == (1, {("blocks", "id-taken"), ("blocks", "second-tier")})
     assert names(attach(fresh, "--first-id", "2001", "--json")) == {("blocks", "second-tier")}
+
+
+def test_partitions_that_are_not_as_many_as_the_brokers_config_says(
+    fresh: KafkaBroker, tmp_path: Any
+) -> None:
+    """Somebody has made the topic by hand: the broker would send clients elsewhere after its next start."""
+    with_wire(fresh, lambda wire: create_topic(wire, "__consumer_offsets", 3, cleanup_policy="compact"))
+    planned = attach(fresh, "--json")
+    assert (planned.exit_code, names(planned)) == (1, {("blocks", "offsets-partitions")})
+    cluster = ("--upstream", fresh.bootstrap, "--controllers", f"127.0.0.1:{fresh.port + 1}")
+    refused = CliRunner().invoke(app, ["up", *cluster, "--data-dir", str(tmp_path)])
+    assert refused.exit_code == 1
+    assert "offsets-partitions: offsets.topic.num.partitions is 4 on broker 1" in refused.stderr
+    assert read(tmp_path) is None
 
 
 def test_controllers_of_another_cluster(broker: KafkaBroker) -> None:

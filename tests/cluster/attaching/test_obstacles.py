@@ -82,6 +82,23 @@ def test_a_feature_that_is_not_understood(feature: str, level: int, words: str) 
     assert words in found.what
 
 
+def test_features_of_others_may_be_at_any_level() -> None:
+    seen = facts(features={**FEATURES, "share.version": 9, "kraft.version": 3})
+    assert obstacles(seen, Wishes()) == ()
+
+
+def test_a_feature_that_the_controllers_could_raise_further_than_is_understood() -> None:
+    supported = {"metadata.version": 35, "share.version": 9, "group.version": 1}
+    found = only(facts(supported=supported))
+    assert (found.severity, found.name) == (WARNS, "upgrade-held-up")
+    assert "raise metadata.version to level 35" in found.what
+    assert "refuse more than 4.4-IV2" in found.what
+
+
+def test_a_feature_that_is_no_higher_at_the_controllers_is_no_obstacle() -> None:
+    assert obstacles(facts(supported={"metadata.version": 33, "group.version": 0}), Wishes()) == ()
+
+
 def test_records_that_are_not_understood() -> None:
     newer = record("feature_level", name="metadata.version", feature_level=33)
     found = only(facts(newer, framed(30, 0), framed(3, 9), framed(3, 9)))

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cluster.attaching.facts import Counted, Facts, GroupRow, Sample, Wishes
-from cluster.attaching.plan import asked, estimated, moving, plain, planned, sized, verdict
+from cluster.attaching.plan import asked, estimated, features, moving, plain, planned, sized, verdict
 from tests.cluster.attaching.clusters import CLUSTER_ID, FEATURES, facts, of_a_tier, with_groups
 
 
@@ -72,6 +72,20 @@ def test_who_was_asked() -> None:
         ("controller", "4 is active at four:9093, of 3 that vote"),
     ]
     assert asked(Facts("x", is_kraft=False)) == [("cluster", "x"), ("metadata.version", "none")]
+
+
+def test_which_levels_are_understood() -> None:
+    supported = {"metadata.version": 35, "share.version": 9, "teleport.version": 1}
+    said = dict(features(facts(supported=supported)))
+    assert said["group.version"] == "level 1, understood from level 0 to level 1"
+    assert said["metadata.version"] == (
+        "4.4-IV2, understood from 3.7-IV2 to 4.4-IV2; the controllers have level 35, which is refused while "
+        "the tier is attached"
+    )
+    assert said["share.version"] == "level 2, understood from level 0 to level 9"
+    assert said["teleport.version"].startswith("level 0, not known here; the controllers have level 1")
+    assert features(Facts("x", is_kraft=False)) == []
+    assert dict(features(facts()))["metadata.version"] == "4.4-IV2, understood from 3.7-IV2 to 4.4-IV2"
 
 
 def test_groups_of_a_silent_broker_are_missing() -> None:

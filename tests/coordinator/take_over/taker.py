@@ -10,12 +10,14 @@ from actors.coordinator.ground.state import Home
 from actors.coordinator.shard import CoordinatorShard
 from actors.coordinator.take_over.inside import (
     DROP_TAKEN,
+    RETAKE,
     SEAL_SERVED,
     SERVE,
     TAKE,
     UNSEAL,
     DropTakenRequest,
     LogPiece,
+    RetakeRequest,
     SealServedRequest,
     ServeRequest,
     TakenResponse,
@@ -79,8 +81,14 @@ class Taker(TransactionDriver):
             answer = self.take_piece(piece)
             assert (answer.error_code, answer.next_offset) == (0, piece.next_offset), answer
 
-    def serve(self, log_end: int | None = None, topic_id: bytes = TOPIC_ID) -> TakenResponse:
-        return self.inside(SERVE, ServeRequest(topic_id, self.next_offset if log_end is None else log_end))
+    def serve(
+        self, log_end: int | None = None, topic_id: bytes = TOPIC_ID, leader_epoch: int = -1
+    ) -> TakenResponse:
+        end = self.next_offset if log_end is None else log_end
+        return self.inside(SERVE, ServeRequest(topic_id, end, leader_epoch))
+
+    def retake(self, leader_epoch: int, led_epoch: int = -1, topic_id: bytes = TOPIC_ID) -> TakenResponse:
+        return self.inside(RETAKE, RetakeRequest(topic_id, leader_epoch, led_epoch))
 
     def drop_taken(self, owed_offset: int | None = None) -> TakenResponse:
         return self.inside(DROP_TAKEN, DropTakenRequest(owed_offset))

@@ -12,16 +12,17 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from actors.ground.upstream_goal import ABORTED, ATTACHED, PAUSED
-from actors.upstream import joining, moving
+from actors.upstream import joining, leaving, moving
 from actors.upstream.efforts import Effort
 from actors.upstream.joining import GIVING_BACK, JOINING, Step
 from actors.upstream.moves import ToIsr
 from actors.upstream.moving import Moving
-from actors.upstream.orders import DROP, FOLLOW, LOOK, SERVE
+from actors.upstream.orders import DROP, FOLLOW, LOOK, RETAKE, SERVE
 from actors.upstream.sent import Sent
 from tests.simulation.noticing import Mutant
 
 _STEP: Final = joining.step
+_LEAVING_STEP: Final = leaving.step
 
 
 @contextmanager
@@ -202,6 +203,31 @@ def makes_no_topic() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def leaves_it_led_outside() -> Iterator[None]:
+    """What a broker leads though it was not given back is taken over again."""
+
+    def mistake(step: Step, *_: Any) -> Step:
+        return step._replace(order=LOOK) if step.order == RETAKE else step
+
+    with patch.object(leaving, "step", lambda *args, **more: mistake(_LEAVING_STEP(*args, **more))):
+        yield
+
+
+@contextmanager
+def gives_back_what_it_alone_has() -> Iterator[None]:
+    """What is taken over again is served once more before it is given back."""
+    with patch.object(Moving, "_is_retaken", lambda *_: False), patch.object(joining, "RETAKEN", "-"):
+        yield
+
+
+@contextmanager
+def waits_for_the_goal_to_take_it_again() -> Iterator[None]:
+    """What is taken over again is so whatever the goal is."""
+    with patch.object(Moving, "_is_retaken", lambda *_: False):
+        yield
+
+
 MUTANTS: Final[tuple[Mutant, ...]] = (
     drops_what_the_brokers_count_on,
     serves_before_it_leads,
@@ -220,4 +246,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     waits_for_a_lost_answer,
     tries_once,
     makes_no_topic,
+    leaves_it_led_outside,
+    gives_back_what_it_alone_has,
+    waits_for_the_goal_to_take_it_again,
 )

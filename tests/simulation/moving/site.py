@@ -17,6 +17,7 @@ from actors.upstream.orders import (
     FOLLOW,
     LOOK,
     NOTHING,
+    RETAKEN,
     SEALED,
     SERVED,
     Order,
@@ -46,6 +47,9 @@ class Shard:
     is_checked: bool = False
     """Whether it was looked at what it serves."""
     dropping_ms: int = 0
+    served_epoch: int = -1
+    kept: list[int] = field(default_factory=list)
+    """What it had when brokers led what was served here."""
 
     def take(self, order: Order, now_ms: int, drop_takes_ms: int) -> Standing:
         """Take an order, and answer it."""
@@ -55,8 +59,14 @@ class Shard:
         match order.order:
             case "follow" if self.phase == NOTHING:
                 self.phase = TAKEN
-            case "serve" if self.phase in (NOTHING, TAKEN):
-                self.phase, self.order = SERVED, None
+            case "serve" if self.phase in (NOTHING, TAKEN, RETAKEN):
+                self.log = [*self.kept, *(each for each in self.log if each not in set(self.kept))]
+                self.phase, self.order, self.kept, self.served_epoch = SERVED, None, [], order.led_epoch
+            case "retake" if self.phase == SERVED:
+                assert order.source is not None
+                if order.source.leader_epoch > self.served_epoch:
+                    self.phase, self.kept, self.log, self.order = RETAKEN, self.log, [], None
+                    self.epoch, self.is_checked = -1, False
             case "seal" if self.phase == SERVED:
                 self.phase = SEALED
             case "unseal" if self.phase == SEALED:
@@ -76,7 +86,7 @@ class Shard:
     def follows(self, now_ms: int) -> Order | None:
         """Return what it fetches now."""
         order = self.order
-        if order is None or order.order != FOLLOW or self.phase != TAKEN:
+        if order is None or order.order != FOLLOW or self.phase not in (TAKEN, RETAKEN):
             return None
         return order if now_ms - self.ordered_ms < FORGET_MS else None
 
@@ -98,6 +108,8 @@ class Site:
         self.shards = [Shard() for _ in range(count)]
         self.leaders: dict[int, RaftLeader] = {}
         """Who leads here."""
+        self.forced: set[int] = set()
+        """Partitions that a broker was made to lead which lacks commits, until they are served here again."""
         self.hangs_ms: dict[int, int] = {}
         """Broker outside -> until when it does not fetch from here, though it lives."""
         self.logs: dict[tuple[int, int], list[int]] = {}
@@ -142,9 +154,10 @@ class Site:
             self.fetched_ms[broker, index] = now_ms if broker in state.isr else -LAG_MS
         if state.leader in self.tier or state.leader == NO_LEADER:
             return
-        assert self.shards[index].phase != SERVED, f"{index} was served here, and {state.leader} leads it"
+        is_forced = index in self.forced
+        assert is_forced or self.shards[index].phase != SERVED, f"{index} was served, {state.leader} leads it"
         led = self.logs.setdefault((state.leader, index), self._backlog())
-        missing = set(self.acked[index]) - set(led)
+        missing = set() if is_forced else set(self.acked[index]) - set(led)
         assert not missing, f"{index}: broker {state.leader} leads without {len(missing)} commits"
         for broker, at in self.logs:
             if at == index and broker != state.leader:
@@ -159,6 +172,7 @@ class Site:
             missing = len(set(self.acked[index]) - set(shard.log))
             assert not missing, f"{index} is served without {missing} commits that were acknowledged"
             shard.is_checked = True
+            self.forced.discard(index)
         self._next += 1
         shard.log.append(self._next)
         self.acked[index].append(self._next)
@@ -270,6 +284,16 @@ class Site:
         )
         if set(isr) != set(state.isr) and state.leader in isr:
             self.kraft.set_isr(key, isr)
+
+    def force(self, index: int, brokers: tuple[int, ...], known: int, *, is_done: bool) -> None:
+        """Have brokers lead what is served here, with the first commits of it or none."""
+        self.kraft.force((self.topic, index), brokers, is_done=is_done)
+        self.forced.add(index)
+        for key in [key for key in self.logs if key[1] == index]:
+            del self.logs[key]
+            self._followed.pop(key, None)
+        for broker in brokers:
+            self.logs[broker, index] = self.shards[index].log[:known]
 
     def change_leader_here(self, index: int) -> None:
         self.shards[index].lose_leader()

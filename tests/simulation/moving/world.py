@@ -29,7 +29,7 @@ from actors.upstream.image import NO_LEADER
 from actors.upstream.joining import ours_in
 from actors.upstream.leadership import Leadership
 from actors.upstream.moving import Moving, Seen
-from actors.upstream.orders import DROP, FOLLOW, LOOK, NOTHING, SEAL, SERVE, SERVED, UNSEAL, Standing
+from actors.upstream.orders import DROP, NOTHING, ORDERS, RETAKEN, SERVE, SERVED, Standing
 from actors.upstream.partitions import Facts, RaftLeader
 from actors.upstream.requests import (
     PREFERRED,
@@ -53,6 +53,8 @@ STABLE_MS = 3_000
 SESSION_MS = 9_000
 GIVEN_BACK_MS = 2_000
 """How long after an abort a partition may still join if nothing is lost."""
+FORCED_EVERY = 5
+"""How many worlds there are for each in which brokers are made to lead what the tier serves."""
 HANGS_MS = 2 * 60_000
 UNSERVED_MAX_MS = 60_000
 """How long a partition may go without a commit, also while nodes die."""
@@ -62,7 +64,10 @@ class World:
     """Everything at one virtual time."""
 
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.random = random.Random(seed)
+        self.unclean = random.Random(f"{seed} unclean")
+        """What decides about unclean elections, so that worlds without them stay as they are."""
         self.now_ms = 0
         self.kraft = Kraft(refuses_cordoned=self.random.random() < 0.5)
         self.kraft.has_elr = self.random.random() < 0.5
@@ -71,7 +76,7 @@ class World:
         self.loss = self.random.choice((0.0, 0.05, 0.3))
         self.balances = self.random.random() < 0.5
         self.calm = False
-        self.begun = 0
+        self.begun = self.forced = 0
         self.gave_back = 0
         self.left = 0
         self.joining_ms = [0] * COUNT
@@ -97,6 +102,9 @@ class World:
         self._at(self.random.choice((0, 1_000)), lambda: self._want(ATTACHED))
         if self.random.random() < 0.3:
             self._at(self.random.choice((1_500, 2_500, 4_000)), lambda: self._want(ABORTED))
+        if self.seed % FORCED_EVERY == 1:
+            for after_ms in range(4_000, FAULTS_MS, 1_000):
+                self._at(after_ms, self._force)
         self._at(0, self._meddle)
         self._at(0, self._look)
         self._at(0, self._idle)
@@ -180,6 +188,7 @@ class World:
         for index in range(COUNT):
             state = self.kraft.partitions.get((TOPIC, index))
             joins = state is not None and state.leader in BROKERS and ours_in(state, frozenset(TIER))
+            joins = joins and self.site.shards[index].phase != RETAKEN
             if self.goal != ABORTED or not joins or self.loss:
                 self.joining_ms[index] = self.now_ms
             assert self.now_ms - self.joining_ms[index] < GIVEN_BACK_MS, f"{index} still joins: {state}"
@@ -290,6 +299,8 @@ class World:
                 ]
                 assert not others, f"{index} leaves while {others} are under way"
             assert index not in self.moving.served, f"{index} is served, and moved"
+            if self.site.shards[index].phase == RETAKEN:
+                continue
             if each.replicas is not None and set(each.replicas) & set(TIER):
                 assert seen.goal in (ATTACHED, PAUSED), f"{index} is begun though {GOAL_NAMES[seen.goal]}"
                 is_begun = not ours_in(state, frozenset(TIER))
@@ -300,6 +311,7 @@ class World:
                     if other != index
                     and its.leader not in (*TIER, NO_LEADER)
                     and set(its.adding_replicas) & set(TIER)
+                    and self.site.shards[other].phase != RETAKEN
                 ]
                 assert not is_begun or not others, f"{index} is begun while {others} are under way"
                 self.begun += is_begun
@@ -345,7 +357,9 @@ class World:
         """Check that nothing is served that a broker could get back, and nothing removed that brokers count
         on."""
         order = ask.order.order
-        assert order in (LOOK, FOLLOW, SERVE, DROP, SEAL, UNSEAL)
+        assert order in ORDERS
+        is_kept = self.site.shards[ask.partition].phase == RETAKEN
+        assert not (is_kept and order == DROP), f"{ask.partition} is dropped, and nobody else has it"
         if order in (SERVE, DROP):
             isr = self.kraft.partitions[TOPIC, ask.partition].isr
             assert order == SERVE or not set(isr) & set(TIER), f"{ask.partition} is dropped in the ISR {isr}"
@@ -440,6 +454,24 @@ class World:
             able = (*BROKERS, *TIER) if is_known else BROKERS
             target = tuple(self.random.sample(able, self.random.randint(1, 3)))
             self.kraft.reassign(ReassignedPartition(TOPIC, self.random.choice(outside), target))
+
+    def _force(self) -> None:
+        """Have a broker lead that lacks commits, as an operator may who believes that the tier is lost."""
+        able = [
+            index
+            for index, shard in enumerate(self.site.shards)
+            if shard.phase == SERVED and index not in self.site.forced
+            if not set(self.kraft.partitions[TOPIC, index].replicas) & set(BROKERS)
+        ]
+        brokers = tuple(each for each in BROKERS if not self.kraft.brokers[each].fenced)
+        if self.calm or not able or not brokers or self.unclean.random() < 0.7:
+            return
+        index = self.unclean.choice(able)
+        known = self.unclean.choice((0, 0, len(self.site.shards[index].log) // 2))
+        is_done = self.unclean.random() < 0.5
+        self.site.force(index, brokers[: self.unclean.randint(1, 3)], known, is_done=is_done)
+        self.forced += 1
+        self._see()
 
     def _balance(self) -> None:
         for key in list(self.kraft.partitions):

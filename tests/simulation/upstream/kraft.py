@@ -205,6 +205,22 @@ class Kraft:
         """Have a partition's leader, a broker of others, say that this is its ISR."""
         self._change(key, isr=isr)
 
+    def force(self, key: Key, brokers: tuple[int, ...], *, is_done: bool) -> None:
+        """Have other brokers be the replicas and the first of them lead, whatever it has: what an operator
+        achieves with a reassignment and an unclean election while all that were in the ISR are away. The
+        election does not end the reassignment, the next change does."""
+        self.offset += 1
+        state = self.partitions[key]
+        self.partitions[key] = State(
+            brokers if is_done else (*brokers, *state.replicas),
+            brokers[:1],
+            () if is_done else state.replicas,
+            () if is_done else brokers,
+            leader=brokers[0],
+            leader_epoch=state.leader_epoch + 1,
+            partition_epoch=state.partition_epoch + 1,
+        )
+
     def _create(self, asked: CreateTopic) -> CreationAnswer:
         if asked.topic in self.topic_ids:
             return CreationAnswer(ErrorCode.topic_already_exists)

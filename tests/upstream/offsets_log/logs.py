@@ -48,11 +48,15 @@ class KafkaLog:
         return self.batches[-1].end if self.batches else 0
 
     def append(
-        self, pairs: Sequence[Pair], producer: tuple[int, int] = NO_PRODUCER, attributes: int = 0
+        self,
+        pairs: Sequence[Pair],
+        producer: tuple[int, int] = NO_PRODUCER,
+        attributes: int = 0,
+        leader_epoch: int = EPOCH,
     ) -> None:
         begin = self.end
         records = tuple((begin + number, *pair) for number, pair in enumerate(pairs))
-        self.batches.append(Batch(begin, records, begin + len(pairs), producer, attributes))
+        self.batches.append(Batch(begin, records, begin + len(pairs), producer, attributes, leader_epoch))
 
     def pend(self, producer: tuple[int, int], *pairs: Pair) -> None:
         """Append a batch of an open transaction."""

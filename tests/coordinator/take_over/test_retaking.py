@@ -1,0 +1,149 @@
+"""A broker was made to lead what is served here: what both have acknowledged survives."""
+
+from __future__ import annotations
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from actors.coordinator.take_over.inside import RETAKE, RetakeRequest
+from actors.protocol import api_keys
+from actors.protocol.messages import ConsumerGroupHeartbeatRequest
+from tests.coordinator.take_over.taker import TOPIC_ID, Taker
+from tests.upstream.offsets_log.logs import KafkaLog, classic_group, commit
+
+NOT_COORDINATOR = int(ErrorCode.not_coordinator)
+UNKNOWN_MEMBER = int(ErrorCode.unknown_member_id)
+SERVED_EPOCH = 7
+LED_EPOCH = 9
+"""The last epoch in which a node of ours led."""
+THEIRS = 10
+
+
+@pytest.fixture
+def taker() -> Taker:
+    """Groups that were taken over, are served, and go on."""
+    log = KafkaLog()
+    log.append([classic_group("g", 5, ["m1", "m2"]), commit("g", 0, 17), commit("g", 1, 4)])
+    taker = Taker()
+    taker.take(log.raw())
+    assert taker.serve(log.end, leader_epoch=SERVED_EPOCH).error_code == 0
+    assert taker.commit_offsets("g", offsets={0: 20}, generation=5, member_id="m1") == {0: 0}
+    return taker
+
+
+def test_what_both_have_acknowledged_survives(taker: Taker) -> None:
+    """The broker knew nothing: a member has begun its group anew there, and went on from elsewhere."""
+    log = KafkaLog()
+    log.append([classic_group("g", 1, ["theirs"]), commit("g", 1, 6)], leader_epoch=THEIRS)
+    assert taker.retake(THEIRS, LED_EPOCH).error_code == 0
+    assert taker.heartbeat("g", 5, "m1") == NOT_COORDINATOR
+    taker.take(log.raw())
+    assert taker.serve(log.end, leader_epoch=THEIRS + 1).error_code == 0
+    assert taker.offsets("g") == {("t", 0): 20, ("t", 1): 6}
+    assert taker.heartbeat("g", 1, "theirs") == 0
+    assert taker.heartbeat("g", 5, "m1") == UNKNOWN_MEMBER
+
+
+def test_batches_that_brokers_have_from_here_are_not_taken_for_newer_ones(taker: Taker) -> None:
+    """It had followed for a while before it was made to lead."""
+    log = KafkaLog()
+    log.append([commit("g", 0, 18), commit("g", 1, 3)], leader_epoch=LED_EPOCH)
+    log.append([commit("g", 1, 6)], leader_epoch=THEIRS)
+    taker.retake(THEIRS, LED_EPOCH)
+    taker.take(log.raw())
+    assert taker.serve(log.end, leader_epoch=THEIRS + 1).error_code == 0
+    assert taker.offsets("g") == {("t", 0): 20, ("t", 1): 6}
+
+
+def test_what_brokers_wrote_while_nobody_here_looked_is_taken(taker: Taker) -> None:
+    """Two of them led, one after the other, and who asks does not know the last epoch of ours."""
+    log = KafkaLog()
+    log.append([commit("g", 1, 5)], leader_epoch=THEIRS)
+    log.append([commit("g", 2, 1)], leader_epoch=THEIRS + 1)
+    assert taker.retake(THEIRS + 1).error_code == 0
+    taker.take(log.raw())
+    taker.serve(log.end, leader_epoch=THEIRS + 2)
+    assert taker.offsets("g") == {("t", 0): 20, ("t", 1): 5, ("t", 2): 1}
+
+
+@pytest.mark.parametrize("epoch", [SERVED_EPOCH - 1, SERVED_EPOCH])
+def test_that_a_broker_led_before_the_groups_came_is_no_news(taker: Taker, epoch: int) -> None:
+    before = taker.records()
+    answer = taker.retake(epoch)
+    assert answer.error_code == ErrorCode.fenced_leader_epoch
+    assert answer.message == "that brokers lead is old news: the groups are served here since epoch 7"
+    assert taker.heartbeat("g", 5, "m1") == 0
+    assert taker.records() == before
+
+
+def test_the_log_of_another_topic_is_not_put_on_top(taker: Taker) -> None:
+    assert taker.retake(THEIRS, topic_id=b"another topic id").error_code == ErrorCode.fenced_leader_epoch
+    assert taker.heartbeat("g", 5, "m1") == 0
+
+
+def test_sealed_groups_are_given_back_and_not_retaken(taker: Taker) -> None:
+    taker.seal()
+    assert taker.retake(THEIRS).error_code == ErrorCode.invalid_request
+
+
+def test_it_may_be_asked_for_again(taker: Taker) -> None:
+    log = KafkaLog()
+    log.append([commit("g", 1, 6)], leader_epoch=THEIRS)
+    taker.retake(THEIRS, LED_EPOCH)
+    taker.take(log.raw())
+    assert taker.retake(THEIRS, LED_EPOCH).next_offset == log.end
+
+
+def test_who_waits_is_refused(taker: Taker) -> None:
+    waiting = taker.send_join("g", "m1")
+    taker.retake(THEIRS)
+    taker.replica.refuse(taker.shard.is_elsewhere)
+    taker.commit()
+    assert taker.replies[waiting].error_code == ErrorCode.not_coordinator
+
+
+def test_the_next_leader_goes_on_with_it(taker: Taker) -> None:
+    log = KafkaLog()
+    log.append([commit("g", 1, 6)], leader_epoch=THEIRS)
+    taker.retake(THEIRS, LED_EPOCH)
+    taker.fail_over()
+    assert taker.heartbeat("g", 5, "m1") == NOT_COORDINATOR
+    taker.take(log.raw())
+    taker.fail_over()
+    assert taker.serve(log.end).error_code == 0
+    assert taker.offsets("g") == {("t", 0): 20, ("t", 1): 6}
+
+
+def test_what_was_not_committed_is_asked_for_again(taker: Taker) -> None:
+    taker.commit()
+    taker.send(RETAKE, RetakeRequest(TOPIC_ID, THEIRS), 0)
+    taker.replica.run_timers(taker.now_ms)
+    assert taker.heartbeat("g", 5, "m1") == NOT_COORDINATOR
+    taker.fail_over()
+    assert taker.heartbeat("g", 5, "m1") == 0
+    assert taker.retake(THEIRS).error_code == 0
+
+
+def test_a_log_that_took_another_way_takes_nothing_of_ours_with_it(taker: Taker) -> None:
+    """The broker's successor lacks some of its log: what is here begins to follow anew, and only that."""
+    log, other = KafkaLog(), KafkaLog()
+    log.append([commit("g", 1, 6), commit("g", 1, 7)], leader_epoch=THEIRS)
+    other.append([commit("g", 1, 6), commit("g", 2, 2)], leader_epoch=THEIRS + 1)
+    taker.retake(THEIRS, LED_EPOCH)
+    taker.take(log.raw())
+    assert taker.drop_taken(owed_offset=1).next_offset == 0
+    assert taker.serve(0).error_code == ErrorCode.offset_out_of_range
+    taker.take(other.raw())
+    assert taker.serve(other.end).error_code == 0
+    assert taker.offsets("g") == {("t", 0): 20, ("t", 1): 6, ("t", 2): 2}
+
+
+def test_consumer_groups_begin_anew(taker: Taker) -> None:
+    joined = ConsumerGroupHeartbeatRequest("new", "m", 0, None, None, 9_000, ("t",), topic_partitions=())
+    epoch = taker.ask(api_keys.CONSUMER_GROUP_HEARTBEAT, joined, 1).member_epoch
+    taker.retake(THEIRS)
+    assert taker.serve(0).error_code == 0
+    beat = ConsumerGroupHeartbeatRequest("new", "m", epoch)
+    answer = taker.ask(api_keys.CONSUMER_GROUP_HEARTBEAT, beat, 1)
+    assert answer.error_code == ErrorCode.group_id_not_found, "as at the broker, which never knew it"
+    assert taker.ask(api_keys.CONSUMER_GROUP_HEARTBEAT, joined, 1).error_code == 0
