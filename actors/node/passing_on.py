@@ -9,7 +9,6 @@ coordinator is answered so, and everything else is refused.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from actors.catalog import codec
@@ -22,7 +21,7 @@ from actors.network.wire import request_frame
 from actors.protocol.api_keys import INIT_PRODUCER_ID, METADATA
 from actors.protocol.errors import UnsupportedRequest
 from actors.protocol.header import Header
-from actors.protocol.metadata_entities import missing_topics
+from actors.protocol.metadata_entities import in_version, missing_topics, uncreating
 from actors.security.gate import Gate
 from actors.upstream.controller_way import ControllerWay
 from actors.upstream.forwarding import Forwarding
@@ -86,31 +85,33 @@ class PassingOn:
         allowed, finish = screen_entity(rights.gate, identity, header, entity)
         answer = None
         if allowed is not None:
+            asked = header
             if header.api_key == METADATA:
-                allowed = await self._without_creation(rights, identity, header, allowed)
-            told = await self._forwarded(codec.encode_request(header, allowed)[LENGTH_BYTES:])
+                await self._create_missing(rights, identity, header, allowed)
+                version, allowed = uncreating(header.api_version, allowed)
+                asked = header._replace(api_version=version)
+            told = await self._forwarded(codec.encode_request(asked, allowed)[LENGTH_BYTES:])
             if told is None:
                 return None
-            if finish is None:
+            if finish is None and asked == header:
                 return told
-            answer = codec.decode_response(header, told)
+            answer = codec.decode_response(asked, told)
+            if asked != header:
+                answer = in_version(header.api_version, answer)
         if finish is not None:
             answer = finish(answer)
         return codec.encode_entity(header.api_key, header.api_version, header.correlation_id, answer)
 
-    async def _without_creation(
+    async def _create_missing(
         self, rights: Rights, identity: ClientIdentity, header: Header, entity: Any
-    ) -> Any:
-        """Return Metadata that creates no topics: the client does that itself, as far as it may."""
-        if not getattr(entity, "allow_auto_topic_creation", False):
-            return entity
-        if rights.gate.creates_topics:
-            missing = missing_topics(rights.gate.image, header.api_version, entity)
-            names = [name for name in missing if not name.startswith(_INTERNAL)]
-            if names:
-                frame = _creation(header, names)
-                await self._controllers.forward(identity, frame, may_repeat=False)
-        return replace(entity, allow_auto_topic_creation=False)
+    ) -> None:
+        """Have the client itself create the topics that Metadata is to create, as far as it may: a broker
+        would create them as the tier's user."""
+        if not rights.gate.creates_topics:
+            return
+        missing = missing_topics(rights.gate.image, header.api_version, entity)
+        if names := [name for name in missing if not name.startswith(_INTERNAL)]:
+            await self._controllers.forward(identity, _creation(header, names), may_repeat=False)
 
 
 def _has_coordinator(header: Header, entity: Any) -> bool:

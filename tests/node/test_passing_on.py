@@ -51,6 +51,7 @@ class TellingBroker(SpeakingBroker):
 
     async def _metadata(self, asked: Any) -> dict[str, Any]:
         self.requests.append(asked)
+        since_8 = "include_cluster_authorized_operations" in asked
         names = (SEEN, HIDDEN) if asked["topics"] is None else [topic["name"] for topic in asked["topics"]]
         topics = [
             {
@@ -58,7 +59,7 @@ class TellingBroker(SpeakingBroker):
                 "name": name,
                 "is_internal": False,
                 "partitions": [],
-                "topic_authorized_operations": 0,
+                **({"topic_authorized_operations": 0} if since_8 else {}),
             }
             for name in names
         ]
@@ -68,7 +69,7 @@ class TellingBroker(SpeakingBroker):
             "cluster_id": "upstream",
             "controller_id": self.broker_id,
             "topics": topics,
-            "cluster_authorized_operations": 0,
+            **({"cluster_authorized_operations": 0} if since_8 else {}),
         }
 
     async def _describe_acls(self, asked: Any) -> dict[str, Any]:
@@ -194,6 +195,33 @@ def test_an_envelope_that_is_refused_has_no_answer() -> None:
         refused = {"error_code": ErrorCode.cluster_authorization_failed, "response_data": None}
         place.controller.answers["envelope"] = lambda fields: refused
         assert await place.passing_on.answer(ALICE, CREATION) is None
+
+    told(story)
+
+
+@pytest.mark.parametrize(
+    ("version", "names", "told_of"),
+    [
+        (0, (SEEN,), {SEEN}),
+        (1, (SEEN,), {SEEN}),
+        (0, (HIDDEN,), {HIDDEN}),
+        (0, (), {SEEN}),
+        (1, None, {SEEN}),
+    ],
+)
+def test_a_client_of_old_has_no_topics_created_as_the_tier(
+    version: int, names: tuple[str, ...] | None, told_of: set[str]
+) -> None:
+    """Its Metadata has no field that says that nothing is to be created."""
+
+    async def story(place: Place) -> None:
+        topics = None if names is None else [{"name": name} for name in names]
+        frame = request_frame("metadata", version, 5, "client", {"topics": topics})[4:]
+        answer = await place.passing_on.answer(ALICE, frame)
+        assert answer is not None
+        decoded = codec.decode_response(Header(api_keys.METADATA, version, 5), answer)
+        assert {topic.name for topic in decoded.topics} == told_of
+        assert [asked["allow_auto_topic_creation"] for asked in place.broker.requests] == [False]
 
     told(story)
 
