@@ -73,7 +73,7 @@ async def hand_over(replica: Replica, move: Move, coordinator_epoch: int, ask: A
 
 def pieces(replica: Replica, move: Move) -> Iterator[list[tuple[Any, Any]]]:
     """Yield the records that move, as plain tuples; [] is given now and then when there are few of them."""
-    build = replica.begin_fed()
+    build = replica.begin_fed(may_have_rows=False)
     unpacker = msgpack.Unpacker(use_list=False, max_buffer_size=0)
     is_first = True
     piece: list[tuple[Any, Any]] = []

@@ -117,7 +117,7 @@ class OffsetsFeed:
         else:
             self._end_offset = max(self._end_offset, question.end_offset)
             if question.again:
-                self._pieces.begin_again(self._replica.begin_fed())
+                self._pieces.begin_again(self._replica.begin_fed(may_have_rows=True))
         self._waiting = answer
         self._set_timer(question.wait_ms / 1_000, self._release)
         self._give()
@@ -153,7 +153,7 @@ class OffsetsFeed:
         first = first_offset(log.term, _end_of_kafkas_log(self._replica))
         self._start_offset = self._end_offset = max(first, known, end_offset)
         self._last_number += 1
-        self._pieces = _Pieces(self._replica.begin_fed())
+        self._pieces = _Pieces(self._replica.begin_fed(may_have_rows=True))
         self._replica.feeds += (self,)
 
     def _give(self) -> None:

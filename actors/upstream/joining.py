@@ -131,7 +131,7 @@ def _joined(
         return Cancel()
     if not target or state.leader == NO_LEADER:
         return None
-    if state.adding_replicas and set(goal(state)).issubset(_outside(state, tier)):
+    if set(state.adding_replicas) & set(goal(state)) and set(goal(state)).issubset(_outside(state, tier)):
         # Brokers were to be its only replicas, and an unclean election has left that undone. Another target
         # would wait for them for ever: so the controller is asked to end that first.
         return ToReplicas(goal(state))

@@ -54,7 +54,10 @@ UpstreamConfigOption = Annotated[
 ]
 ControllersConfigOption = Annotated[
     str | None,
-    typer.Option(help="The same for the controllers. Default: as at the brokers.", metavar="FILE"),
+    typer.Option(
+        help="Client properties with which the tier logs in at controllers. Default: those for brokers.",
+        metavar="FILE",
+    ),
 ]
 
 
