@@ -15,7 +15,7 @@ from actors.upstream.controller_link import ControllerLink, ControllerNotFound, 
 from actors.upstream.image import Endpoint
 from actors.upstream.node import TierNode
 from actors.upstream.registered import RegisteredNode, RegistrationRefused
-from actors.upstream.registration import Facts
+from actors.upstream.registration import Facts, RegisteredBroker
 from actors.upstream.requests import BrokerHeartbeat, HeartbeatAnswer
 from actors.upstream.states import State
 from cluster.ports import free_ports
@@ -192,3 +192,15 @@ def test_a_refusal_ends_the_run_with_its_reason(tmp_path: Path) -> None:
                 await node.run()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_who_has_shut_down_in_a_controlled_way_is_another_incarnation(tmp_path: Path, is_over: bool) -> None:
+    """The controller has nobody lead that asked to be relieved, and forgets that only with another one."""
+    link = link_to((HOST, 1))
+    RegisteredNode(NODE, tmp_path, link, lambda: Facts(100))
+    kept = identity.read(tmp_path)
+    assert kept is not None
+    registered = RegisteredBroker(kept.incarnation_id, (), in_controlled_shutdown=is_over)
+    RegisteredNode(NODE, tmp_path, link, lambda: Facts(100, registered=registered))
+    assert (identity.read(tmp_path) != kept) == is_over

@@ -82,22 +82,6 @@ def test_a_process_that_starts_again_is_the_same_broker_at_once(kafka: KafkaNode
     asyncio.run(story())
 
 
-def test_a_node_that_has_shut_down_may_lead_when_it_is_back(kafka: KafkaNodes, tmp_path: Path) -> None:
-    """The controller has nobody lead that shuts down, and forgets that only with another incarnation."""
-
-    async def story() -> None:
-        async with Site(kafka, tmp_path) as site:
-            (first,) = await site.start(1001)
-            first.leave(unregister=False)
-            await reached(lambda: first.state is State.NOT_RUNNING, "it has gone")
-            await site.until(lambda image: image.brokers[1001].in_controlled_shutdown, "that is known")
-            (second,) = await site.start(1001)
-            await site.until(lambda image: not image.brokers[1001].in_controlled_shutdown, "it is back")
-            assert second.broker_epoch > first.broker_epoch
-
-    asyncio.run(story())
-
-
 def test_another_incarnation_waits_for_the_session_to_end(kafka: KafkaNodes, tmp_path: Path) -> None:
     async def story() -> None:
         async with Site(kafka, tmp_path) as site:
