@@ -285,8 +285,7 @@ class Replica:
     def begin_fed(self, *, may_have_rows: bool) -> SnapshotBuild:
         """Begin the state that a feed gives, made as a snapshot is and beside the others. Whoever began it
         closes it. What a reader knows nothing of, as rows of offsets, comes one by one."""
-        has_rows = may_have_rows and self.level.has_rows
-        build = self._begin(None, None if has_rows else self.shard.one_by_one)
+        build = self._begin(None, None if may_have_rows and self.level.has_rows else self.shard.one_by_one)
         self._fed = (*(each for each in self._fed if each.is_walking), build)
         return build
 

@@ -212,7 +212,7 @@ def test_an_envelope_that_is_refused_has_no_answer() -> None:
 def test_a_client_of_old_has_no_topics_created_as_the_tier(
     version: int, names: tuple[str, ...] | None, told_of: set[str]
 ) -> None:
-    """Its Metadata has no field that says that nothing is to be created."""
+    """Metadata of that age cannot say that nothing is to be created."""
 
     async def story(place: Place) -> None:
         topics = None if names is None else [{"name": name} for name in names]
