@@ -105,7 +105,7 @@ _UPSTREAM = (
     Setting("upstream.config", "",
             "File of client properties (librdkafka's names) with which the tier logs in at brokers."),
     Setting("upstream.controllers.config", "",
-            "The same for controllers. Empty: as at brokers."),
+            "File of client properties with which the tier logs in at controllers. Empty: as at brokers."),
     Setting("upstream.first.broker.id", 1001,
             "The first node's id as a broker of that cluster; the others follow it.", 0, 2_147_482_000),
     Setting("upstream.listener.name", PLAINTEXT,

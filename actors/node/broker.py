@@ -299,7 +299,7 @@ class Broker(Actor):
         return self._partitioning
 
     def slot_of(self, partition_: int) -> int | None:
-        """Return the link of this node's replica that leads the partition, for transaction_relay.Leaders."""
+        """Return the link of this node's replica if it leads the partition, for transaction_relay.Leaders."""
         slot = self._serving.get(partition_)
         return slot if slot is not None and self._hub.connected(slot) else None
 

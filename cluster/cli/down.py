@@ -43,7 +43,7 @@ def down(
 
 def _check_detached(data_dir: Path) -> None:
     """Check that no groups of a Kafka cluster are without a coordinator when the tier is stopped. Raises
-    TierError. A tier that cannot be asked coordinates nobody."""
+    TierError. A tier that cannot be asked is stopped all the same: it could not give them back, either."""
     from actors import ray_host
     from actors.ground.upstream_goal import DETACHED
     from cluster.cli.attach import take_over_of
