@@ -12,6 +12,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
+from tests.authority import Authority
 from tests.lanes import LANES, lane_of
 
 _LEAN = str(Path(__file__).with_name("lean"))
@@ -76,3 +77,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     finally:
         note.unlink()
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """An authority for certificates, in a directory of its own."""
+    return Authority(tmp_path_factory.mktemp("authority") / "ca")

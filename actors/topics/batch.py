@@ -15,6 +15,7 @@ from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 
 from actors.protocol.transaction_messages import NO_PRODUCER_ID
+from actors.protocol.wire import uvarint
 from actors.topics.errors import LogError, UnknownCodec
 
 HEADER_BYTES = 61
@@ -360,10 +361,4 @@ def read_varint(batch: bytes, at: int) -> tuple[int, int]:
 @lru_cache(maxsize=_VARINTS_MAX)
 def _varint(number: int) -> bytes:
     """Return a zigzag varint of at most 32 bits."""
-    out = bytearray()
-    value = (number << 1) ^ (number >> 31)
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return uvarint((number << 1) ^ (number >> 31))

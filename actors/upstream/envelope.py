@@ -14,6 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from actors.ground.identity import ClientIdentity
 from actors.network.wire import parse_answer, request_frame
+from actors.protocol.wire import compact_bytes
 
 API: Final = "envelope"
 VERSION: Final = 0
@@ -38,18 +39,8 @@ def principal_bytes(principal: str) -> bytes:
     """Return a principal, such as "User:alice", in Kafka's bytes: a version, then a message of this version
     (DefaultPrincipalData)."""
     kind, _, name = principal.partition(":")
-    return b"".join((PRINCIPAL_VERSION.to_bytes(2, "big"), _text(kind), _text(name), _NO_TOKEN, _NO_TAGS))
-
-
-def _text(text: str) -> bytes:
-    """Return a compact string: its length and one as a varint, then its bytes."""
-    encoded = text.encode()
-    left, length = len(encoded) + 1, bytearray()
-    while left > 0x7F:
-        length.append(left & 0x7F | 0x80)
-        left >>= 7
-    length.append(left)
-    return bytes(length) + encoded
+    texts = (compact_bytes(text.encode()) for text in (kind, name))
+    return b"".join((PRINCIPAL_VERSION.to_bytes(2, "big"), *texts, _NO_TOKEN, _NO_TAGS))
 
 
 def enveloped(frame: bytes, identity: ClientIdentity, client_id: str) -> bytes:

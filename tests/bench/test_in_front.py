@@ -112,7 +112,9 @@ def test_a_connection_that_is_lost_is_made_again() -> None:
     async def story(coordinator: Coordinator, committers: Committers) -> None:
         await committers.get_on()
         await coordinator.hang_up()
+        before = len(coordinator.committed)
         await committers.get_on()
+        assert len(coordinator.committed) > before
 
     played(story)
 

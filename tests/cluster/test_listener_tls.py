@@ -17,11 +17,6 @@ from tests.authority import Authority, Issued
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("tls") / "ca")
-
-
-@pytest.fixture(scope="module")
 def node(authority: Authority) -> Issued:
     return authority.certify("node")
 
@@ -62,7 +57,7 @@ def test_nodes_of_several_machines_have_hosts_of_their_own(authority: Authority)
     far = authority.certify("far", hosts=("DNS:far",)).both
     flags = {"listener.security.protocol": "SSL", "ssl.keystore.location": str(far)}
     flags |= {"ssl.truststore.location": str(authority.path), "machine.address": "127.0.0.1:7000"}
-    load(flags, environment={})
+    assert load(flags, environment={})["ssl.keystore.location"] == str(far)
 
 
 def test_the_machines_commands_have_what_they_need(

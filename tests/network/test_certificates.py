@@ -19,11 +19,6 @@ DAY_S = 86_400
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("certificates") / "ca")
-
-
-@pytest.fixture(scope="module")
 def issued(authority: Authority) -> Issued:
     return authority.certify("node")
 

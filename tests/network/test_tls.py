@@ -28,11 +28,6 @@ CROWD = 150
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("tls") / "ca")
-
-
-@pytest.fixture(scope="module")
 def node_issued(authority: Authority) -> Issued:
     return authority.certify("node")
 

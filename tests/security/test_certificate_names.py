@@ -12,11 +12,6 @@ from actors.security.certificate_names import certificate_of
 from tests.authority import Authority
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("names") / "ca")
-
-
 def der_of(path: Path) -> bytes:
     return ssl.PEM_cert_to_DER_cert(path.read_text())
 

@@ -25,6 +25,7 @@ from actors.coordinator.kafka_records.schemas import (
     Schemas,
     Struct,
 )
+from actors.protocol.wire import uvarint
 
 _INT16: Final = struct.Struct(">h")
 _NUMBERS: Final = {
@@ -320,7 +321,4 @@ class _Writer:
             self.out += layout.pack(-1 if length is None else length)
 
     def _varint(self, value: int) -> None:
-        while value >= 0x80:
-            self.out.append(value & 0x7F | 0x80)
-            value >>= 7
-        self.out.append(value)
+        self.out += uvarint(value)
