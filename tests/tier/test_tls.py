@@ -139,17 +139,19 @@ def test_librdkafka_reads_and_commits(scram: Guarded, mechanism: str, protocol: 
 def test_kafka_python_reads_and_commits(scram: Guarded, mechanism: str) -> None:
     produce(scram.login(), b"for kafka-python")
     group = {**SETTINGS, "group_id": f"kp-{mechanism}", "enable_auto_commit": False}
-    consumer = kafka.KafkaConsumer("orders", **scram.python_login(mechanism), **group)
     seen: list[bytes] = []
+    with contextlib.closing(kafka.KafkaConsumer(**scram.python_login(mechanism), **group)) as consumer:
+        # kafka-python assigns nothing, for ever, if it leads a group before it knows the topic's partitions.
+        until(lambda: consumer.partitions_for_topic("orders"), "the topic's partitions are known")
+        consumer.subscribe(["orders"])
 
-    def has_read() -> bool:
-        for records in consumer.poll(200).values():
-            seen.extend(record.value for record in records)
-        return b"for kafka-python" in seen
+        def has_read() -> bool:
+            for records in consumer.poll(200).values():
+                seen.extend(record.value for record in records)
+            return b"for kafka-python" in seen
 
-    until(has_read, "the record is read")
-    consumer.commit()
-    consumer.close()
+        until(has_read, "the record is read")
+        consumer.commit()
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
