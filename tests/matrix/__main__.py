@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from bench.ground.throwaway import Tier
-from tests.matrix.cell import OFFSETS_PARTITIONS, TIER_FLAGS, Cell, Elsewhere
+from tests.matrix.attached import attached
+from tests.matrix.cell import OFFSETS_PARTITIONS, TIER_FLAGS, Cell, Elsewhere, Servers
 from tests.matrix.clients import CLIENTS, Client
 from tests.matrix.page import Outcome, load, record, table, updated, write
 from tests.matrix.stories import STORIES, Story, live
@@ -32,7 +33,7 @@ def main() -> int:
     free: queue.SimpleQueue[int] = queue.SimpleQueue()
     for partition in range(asked.jobs):
         free.put(partition)
-    with _servers(asked.bootstrap) as tier, ThreadPoolExecutor(asked.jobs) as pool:
+    with _servers(asked) as tier, ThreadPoolExecutor(asked.jobs) as pool:
         running = [
             pool.submit(outcome_of, tier, free, (client, story, fails_over))
             for fails_over in ((False,) if asked.calm or asked.bootstrap else (False, True))
@@ -48,23 +49,24 @@ def main() -> int:
     if asked.markdown:
         recorded = record(datetime.now(UTC).date().isoformat(), clients, outcomes)
         print(table(recorded))
-        if not (asked.bootstrap or asked.calm or asked.unexcused):
+        if not (asked.bootstrap or asked.attached or asked.calm or asked.unexcused):
             write(updated(load(), recorded) if asked.client or asked.story else recorded)
     return 1 if broken else 0
 
 
 @contextmanager
-def _servers(bootstrap: str | None) -> Iterator[Tier | Elsewhere]:
-    if bootstrap:
-        yield Elsewhere(bootstrap)
+def _servers(asked: argparse.Namespace) -> Iterator[Servers]:
+    if asked.bootstrap:
+        yield Elsewhere(asked.bootstrap)
+    elif asked.attached:
+        with attached() as both:
+            yield both
     else:
         with Tier(*TIER_FLAGS) as tier:
             yield tier
 
 
-def outcome_of(
-    tier: Tier | Elsewhere, free: queue.SimpleQueue[int], told: tuple[Client, Story, bool]
-) -> Outcome:
+def outcome_of(tier: Servers, free: queue.SimpleQueue[int], told: tuple[Client, Story, bool]) -> Outcome:
     """Live one cell, in one of the `free` partitions of the offsets topic."""
     client, story, fails_over = told
     began_at, broken, partition = time.monotonic(), "", free.get()
@@ -102,7 +104,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--client", help='only clients whose title has this in it ("Java, consumer")')
     parser.add_argument("--story", help="only stories whose name has this in it")
     parser.add_argument("--calm", action="store_true", help="without the failovers")
-    parser.add_argument("--bootstrap", help="another server's address, say a Kafka's; without the failovers")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--attached", action="store_true", help="a tier in front of a real Kafka (JDK 17, mvn)"
+    )
+    where.add_argument("--bootstrap", help="another server's address, say a Kafka's; without the failovers")
     parser.add_argument("--unexcused", action="store_true", help="also what clients are excused from")
     parser.add_argument(
         "--jobs", type=int, default=3, choices=range(1, OFFSETS_PARTITIONS + 1), help="cells at a time"

@@ -6,7 +6,7 @@ import itertools
 import os
 import signal
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from confluent_kafka import ConsumerGroupTopicPartitions as GroupPartitions
 from confluent_kafka import Producer, TopicPartition
@@ -14,7 +14,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from actors.protocol.java_hash import partition_for
 from bench.clients.member import Broken, Event, Member, until
-from bench.ground.throwaway import Tier
 from tests.matrix.clients import Client
 from tests.matrix.ownership import shared_at_once
 
@@ -35,6 +34,17 @@ TIER_FLAGS = (
 _numbers = itertools.count(1)
 
 
+class Servers(Protocol):
+    """What a cell's members and their killer have to know of a tier, or of what stands in its place."""
+
+    @property
+    def bootstrap(self) -> str:
+        """The address that clients begin with."""
+
+    def replicas(self) -> list[dict[str, Any]]:
+        """The replicas of the offsets partitions, as `bench.ground.throwaway.Tier.replicas`."""
+
+
 class Elsewhere(NamedTuple):
     """Servers that are not ours, in a tier's place: their leaders are nobody's to kill."""
 
@@ -50,7 +60,7 @@ class Cell:
 
     def __init__(
         self,
-        tier: Tier | Elsewhere,
+        tier: Servers,
         client: Client,
         *,
         partition: int,

@@ -1,0 +1,51 @@
+"""A real Kafka with the tier in front of it, where clients live through the same stories: topics and records
+are the broker's, groups the tier's, and it is the tier's leaders that are killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+from bench.attached.site import CannotRun, bootstrap_of, in_front_of
+from bench.ground.throwaway import Tier
+from bench.peers.kafka_nodes import KafkaNodes, missing
+from tests.matrix.cell import OFFSETS_PARTITIONS, TIER_FLAGS
+
+HEAP: Final = "512m"
+SETTINGS: Final = {
+    "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
+    "auto.create.topics.enable": "false",
+}
+
+
+class Attached(NamedTuple):
+    """The cluster's address, and the tier that coordinates its groups."""
+
+    bootstrap: str
+    tier: Tier
+
+    def replicas(self) -> list[dict[str, Any]]:
+        """Return the replicas of the tier's offsets partitions, as `Tier.replicas`."""
+        return self.tier.replicas()
+
+
+class _Nodes(KafkaNodes):
+    controllers_apart = 1
+
+
+@contextmanager
+def attached() -> Iterator[Attached]:
+    """Start a broker, its controller and a tier, which takes all groups over. Raises CannotRun, and
+    RuntimeError with their words."""
+    if why := missing(None):
+        raise CannotRun(why)
+    nodes = _Nodes(1, SETTINGS, heap=HEAP)
+    try:
+        nodes.prepare()
+        nodes.start()
+        with in_front_of(nodes, *TIER_FLAGS) as tier:
+            tier.run("attach", "--despite-warnings")
+            yield Attached(bootstrap_of(nodes), tier)
+    finally:
+        nodes.stop()
