@@ -7,7 +7,6 @@ theirs. Connections that are open stay as they are when files change.
 from __future__ import annotations
 
 import logging
-import os
 import re
 import ssl
 import time
@@ -15,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from actors.ground.file_stamps import Stamps, stamps_of
 from actors.ground.spec import PEM, BrokerSettings
 from actors.security.certificate_names import Certificate, certificate_of
 from actors.security.principal_rules import PrincipalRules
@@ -33,7 +33,6 @@ TLS_VERSIONS: Final = tuple(_VERSIONS)
 CLIENT_AUTH: Final = tuple(_AUTH)
 _CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _KEY: Final = re.compile(r"-----BEGIN (?:\w+ )?PRIVATE KEY-----")
-_Stamp = tuple[tuple[int, int, int], ...]
 
 
 class TlsUnusable(ValueError):
@@ -171,22 +170,15 @@ class Certificates:
         try:
             contexts = contexts_of(self._settings)
             try_out(contexts, self._host)
-        except (TlsUnusable, OSError) as error:
+        except (ValueError, OSError) as error:  # as TlsUnusable is one
             logger.error("a new certificate is not taken up, the one before goes on: %s", error)
             return
         self.contexts = contexts
         logger.info("took up the certificate of %s from %s", contexts.certificate.subject, KEYSTORE)
 
-    def _stamped(self) -> _Stamp:
+    def _stamped(self) -> Stamps:
         """Return what tells whether the files have changed."""
-        stamps = []
-        for path in (self._settings.ssl_keystore_location, self._settings.ssl_truststore_location):
-            try:
-                found = os.stat(path)
-                stamps.append((found.st_mtime_ns, found.st_size, found.st_ino))
-            except OSError:
-                stamps.append((0, 0, 0))
-        return tuple(stamps)
+        return stamps_of((self._settings.ssl_keystore_location, self._settings.ssl_truststore_location))
 
 
 def _is_done(step: Callable[[], None]) -> bool:
@@ -231,6 +223,8 @@ def _trust(context: ssl.SSLContext, name: str, pem: str) -> None:
         context.load_verify_locations(cadata="\n".join(_CERTIFICATE.findall(pem)))
     except ssl.SSLError as error:
         raise TlsUnusable(f"{name}: a certificate in it cannot be read: {reason_of(error)}") from None
+    except (TypeError, ValueError) as error:  # for characters that no PEM has
+        raise TlsUnusable(f"{name}: a certificate in it cannot be read: {error}") from None
 
 
 def _load(context: ssl.SSLContext, settings: BrokerSettings) -> None:

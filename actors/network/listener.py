@@ -194,6 +194,7 @@ class Listener:
         self._refusals.tell(reason)
 
     def _sweep(self) -> None:
+        self._sweeping = self.loop.call_later(self._sweep_s, self._sweep)
         now_s = self.loop.time()
         self.first_frames.sweep()
         if self._handshakes is not None:
@@ -203,4 +204,3 @@ class Listener:
                 if not early.proven:
                     early.close("no whole request within the time allowed")
                 early.cut()
-        self._sweeping = self.loop.call_later(self._sweep_s, self._sweep)

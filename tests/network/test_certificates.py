@@ -47,6 +47,8 @@ def test_what_cannot_work_is_named(authority: Authority, issued: Issued, tmp_pat
     other = authority.certify("other")
     mixed = tmp_path / "mixed.pem"
     mixed.write_text(issued.key.read_text() + other.certificate.read_text())
+    garbled = tmp_path / "garbled.pem"
+    garbled.write_text(authority.path.read_text().replace("-----END", "é-----END"))
     binary = tmp_path / "keystore.jks"
     binary.write_bytes(b"\xfe\xed\xfe\xed" + bytes(200))
     encrypted = authority.certify("locked", password="word").both
@@ -67,6 +69,10 @@ def test_what_cannot_work_is_named(authority: Authority, issued: Issued, tmp_pat
         (
             settings(authority, issued.both, truststore_location=str(issued.key)),
             "ssl.truststore.location = .*: it is no PEM file with a certificate",
+        ),
+        (
+            settings(authority, issued.both, truststore_location=str(garbled)),
+            "ssl.truststore.location: a certificate in it cannot be read",
         ),
         (
             settings(authority, issued.both, client_auth="required", truststore_location=""),
@@ -118,7 +124,8 @@ def test_a_broken_certificate_leaves_the_one_before(
     held = Certificates(settings(authority, keystore), HOST)
     before = held.contexts
     ended = authority.certify("ended", days=-1)
-    for broken in (issued.both.read_text()[:400], None, ended.both.read_text()):
+    garbled = issued.both.read_text().replace("-----END CERTIFICATE", "é-----END CERTIFICATE")
+    for broken in (issued.both.read_text()[:400], None, garbled, ended.both.read_text()):
         caplog.clear()
         if broken is None:
             keystore.unlink()
