@@ -12,4 +12,6 @@ def write(path: Path, data: bytes) -> None:
     partial.unlink(missing_ok=True)
     with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(data)
+        file.flush()
+        os.fsync(file.fileno())  # a power cut would leave an empty file, and a secret that nobody knows
     partial.replace(path)

@@ -66,7 +66,7 @@ class UpstreamCare:
         self._decide = decide
         self._gone = gone
         connect = connector("groupd-controller", spec.controllers_login)
-        self._follower = Follower(connect, spec.controllers)
+        self._follower = Follower(connect, spec.controllers, spec.cluster_id)
         self._following: asyncio.Task[None] | None = None
         self._leading: asyncio.Task[None] | None = None
         self._care: _Care | None = None
@@ -99,6 +99,7 @@ class UpstreamCare:
             "controllers": self._spec.controllers,
             "listeners": self._spec.listeners,
             "protocol": self._spec.protocol,
+            "has_authorizer": self._spec.has_authorizer,
             "goal": GOAL_NAMES.get(goal, str(goal)),
             "problem": self._follower.problem or (None if care is None else care.moving.problem),
             "partitions": [] if care is None else care.rows(),
@@ -156,7 +157,9 @@ class _Care:
         self._leading = Reconciling(links[1:], self._facts, Leadership())
         self._news = asyncio.Event()
         self._calls: set[asyncio.Task[None]] = set()
-        self._strays: tuple[int, tuple[Stray, ...]] = (-1, ())
+        self._strays: tuple[ClusterImage | None, int, tuple[Stray, ...]] = (None, 0, ())
+        """The metadata in which strays were looked for last, how many changes they had then, and the
+        strays."""
 
     async def run(self) -> None:
         """Care until nothing of the cluster's is here any more, though the goal is that it is not."""
@@ -347,8 +350,8 @@ class _Care:
     def _stray_partitions(self, cluster: ClusterImage) -> tuple[Stray, ...]:
         """Return the partitions of others that have replicas on the tier. A cluster has many partitions, so
         they are looked for once for each change."""
-        offset, strays = self._strays
-        if offset != cluster.offset:
+        looked, changes, strays = self._strays
+        if looked is not cluster or changes != cluster.changes:
             tier = self._tier()
             strays = tuple(
                 Stray(topic.name, topic.topic_id, index, state)
@@ -357,7 +360,7 @@ class _Care:
                 for index, state in topic.partitions.items()
                 if not tier.isdisjoint(state.replicas)
             )
-            self._strays = cluster.offset, strays
+            self._strays = cluster, cluster.changes, strays
         return strays
 
 

@@ -87,6 +87,8 @@ metadata."""
 OFFSETS_STATE_BYTES_MAX = 256 * MIB
 """How large the state of one offsets partition may be, in Kafka's records, for an internal topic to be
 read; beyond it reading is refused (KAFKA_STORAGE_ERROR)."""
+GIVEN_STATE_BYTES_MAX = 4_096 * MIB
+"""How large it may be for brokers of a cluster upstream to be given it: one partition after the other."""
 OFFSETS_TAIL_BYTES_MAX = 64 * MIB
 """How much may follow the state in the log of a partition of an internal topic before the log starts anew
 with the state of then."""

@@ -150,10 +150,15 @@ class _Line:
     async def _ask_all(self) -> None:
         while self._waiting:
             asked = self._next()
-            errors = await self._asked([transaction for transaction, _ in asked])
-            for transaction, answer in asked:
-                if not answer.done():
-                    answer.set_result(errors.get(transaction.transactional_id, ErrorCode.network_exception))
+            errors: dict[str, ErrorCode] = {}
+            try:
+                errors = await self._asked([transaction for transaction, _ in asked])
+            finally:  # whatever has gone wrong, nobody waits for ever
+                for transaction, answer in asked:
+                    if not answer.done():
+                        answer.set_result(
+                            errors.get(transaction.transactional_id, ErrorCode.network_exception)
+                        )
 
     def _next(self) -> list[_Asked]:
         """Return what is asked next. A transactional id is in a request once: answers go by it."""

@@ -18,13 +18,17 @@ import types
 import typing
 from collections.abc import Awaitable, Callable
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32Timedelta, i64Timedelta
 
 from actors.ground.limits import FRAME_BYTES_MAX
 from actors.protocol.schema_classes import Kind, classes
+
+CLOSE_TIMEOUT_S: Final = 1.0
+"""How long, in seconds, the other end may take to say goodbye, as it has to by TLS: who is frozen or cut off
+never does."""
 
 
 class Closed(Exception):
@@ -187,7 +191,12 @@ class Wire:
         return await self.read_frame()
 
     async def close(self) -> None:
-        """Close the connection; one that is broken already is as good as closed."""
+        """Close the connection; one that is broken already is as good as closed, and so is one whose other
+        end is silent."""
         self._writer.close()
-        with contextlib.suppress(OSError):
-            await self._writer.wait_closed()
+        try:
+            with contextlib.suppress(OSError):  # a TimeoutError is one
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                    await self._writer.wait_closed()
+        finally:
+            self._writer.transport.abort()

@@ -19,6 +19,7 @@ from typing import Protocol
 from kio.schema.errors import ErrorCode
 
 from actors.ground.identity import TIER, ClientIdentity
+from actors.ground.limits import GIVEN_STATE_BYTES_MAX
 from actors.ground.tasks import Tasks
 from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.node.made_log import Appended, Bounds, MadeLog, Place
@@ -105,8 +106,10 @@ class InternalTopics:
         self._tasks = Tasks("a log of an internal topic")
 
     def give_to_brokers(self, leader_epochs: LeaderEpochs) -> None:
-        """Make logs that brokers of a cluster upstream can load, in the leader epochs of that cluster."""
+        """Make logs that brokers of a cluster upstream can load, in the leader epochs of that cluster, and of
+        large states, too: groups could not go back otherwise."""
         self._leader_epochs = leader_epochs
+        self._bounds.state_bytes_max = GIVEN_STATE_BYTES_MAX
 
     def __len__(self) -> int:
         """Return how many logs there are."""

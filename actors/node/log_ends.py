@@ -59,5 +59,9 @@ class LogEnds:
         if node_id == self._node_id:
             return await self._list_here(header, entity)
         if node_id not in image.nodes and self._ask_upstream is not None:
-            return await self._ask_upstream(node_id, header, entity)
+            try:
+                async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                    return await self._ask_upstream(node_id, header, entity)
+            except TimeoutError:
+                return None  # the answers of the others are not to wait for it
         return await self._peers.ask(node_id, header.api_key, header.api_version, entity, ANSWER_TIMEOUT_S)

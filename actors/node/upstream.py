@@ -104,9 +104,11 @@ class UpstreamNode:
         client_id = f"groupd-{self._broker.broker_id}"
         self._connect = connect or connector(client_id, self._spec.brokers_login)
         self._connect_controller = connect or connector(client_id, self._spec.controllers_login)
-        self._follower = Follower(self._connect_controller, self._spec.controllers)
+        self._follower = Follower(self._connect_controller, self._spec.controllers, self._spec.cluster_id)
         self._forwarding = Forwarding(self._connect, self._brokers)
-        self._controllers = ControllerWay(self._connect_controller, self._spec.controllers, client_id)
+        self._controllers = ControllerWay(
+            self._connect_controller, self._spec.controllers, client_id, self._spec.cluster_id
+        )
         self._passing_on = PassingOn(
             self._forwarding, self._controllers, rights if self._spec.knows_users else None
         )
@@ -119,9 +121,9 @@ class UpstreamNode:
         """What was laid over what the last time, and how many changes the cluster's metadata had then."""
         self._offer: tuple[tuple[Offered, dict[str, int]], Offer] | None = None
         """What the table of APIs was made of last, and the table."""
-        self._placed: tuple[int, int] = (-1, 0)
-        """The offset of the metadata at which this node's partitions were counted last, and how many there
-        were."""
+        self._placed: tuple[ClusterImage | None, int, int] = (None, 0, 0)
+        """The metadata by which this node's partitions were counted last, how many changes they had then, and
+        how many partitions there were."""
         self._changed = asyncio.Event()
         self._goal_changed = asyncio.Event()
         self._is_ready = self._is_closing = False
@@ -220,7 +222,10 @@ class UpstreamNode:
             await self._changed.wait()
             self._changed.clear()
             began_at = loop.time()
-            self._overlay()
+            try:
+                self._overlay()
+            except Exception:
+                log.exception("the cluster's metadata could not be laid over the tier's")
             await asyncio.sleep(max(OVERLAY_INTERVAL_S, (loop.time() - began_at) / OVERLAY_SHARE))
 
     def _overlay(self) -> None:
@@ -251,6 +256,11 @@ class UpstreamNode:
             except (RegistrationRefused, IdentityRefused, NodeInvalid, OSError) as error:
                 self._refusal = str(error)
                 log.error("node %d is no broker upstream: %s", self._node_id, error)
+                await asyncio.sleep(REFUSED_PAUSE_S)
+            except Exception as error:
+                # A node that gave up would be fenced for good, and nobody would know why.
+                self._refusal = f"a mistake of this release: {error!r}"
+                log.exception("node %d is no broker upstream", self._node_id)
                 await asyncio.sleep(REFUSED_PAUSE_S)
 
     async def _run(self, registered: RegisteredNode) -> None:
@@ -320,14 +330,14 @@ class UpstreamNode:
 
     def _placed_here(self, cluster: ClusterImage) -> int:
         """Return how many partitions have this node as a replica."""
-        offset, count = self._placed
-        if offset != cluster.offset:
+        counted, changes, count = self._placed
+        if counted is not cluster or changes != cluster.changes:
             count = sum(
                 self.broker_id in partition.replicas
                 for topic in cluster.topics.values()
                 for partition in topic.partitions.values()
             )
-            self._placed = cluster.offset, count
+            self._placed = cluster, cluster.changes, count
         return count
 
     def _is_of_the_tier(self, broker_id: int) -> bool:
@@ -358,8 +368,8 @@ class UpstreamNode:
         api_key = api_key_of(frame)
         if not is_passed_on(api_key):
             return None
-        if api_key != METADATA:
-            return Keep(service)
+        if api_key != METADATA or early.identity.session_expires_ms:
+            return Keep(service)  # who keeps it sees to it that a session ends
         answered, early.session = early.session, None
         if not isinstance(answered, _Answered):
             return Again(partial(self._answer_early, early, frame))
@@ -367,11 +377,13 @@ class UpstreamNode:
 
     def _answer_early(self, early: EarlyConnection, frame: bytes, wake: Callable[[], object]) -> None:
         async def answer() -> None:
+            early.session = _Answered(None)  # what is wrong whoever serves the connection finds, too
             try:
                 early.session = _Answered(await self._passing_on.answer(early.identity, frame))
             except (MalformedRequest, UnsupportedRequest):
-                early.session = _Answered(None)  # whoever serves the connection finds the same
-            wake()
+                pass
+            finally:
+                wake()
 
         self._tasks.spawn(answer())
 

@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 SILENT_MS = 60_000
 """How long, in ms, a broker is remembered that fetches no more."""
+FETCHERS_MAX = 1_000
+"""How many brokers are remembered that fetch one partition: where nobody asks for rights, any client may say
+that it is one."""
 
 
 class Fetcher(NamedTuple):
@@ -30,6 +33,8 @@ class UpstreamFetchers:
         """Note that a broker, of this id and epoch, fetches from an offset on."""
         broker_id, broker_epoch = broker
         fetchers = self._fetchers.setdefault(partition, {})
+        if broker_id not in fetchers and len(fetchers) >= FETCHERS_MAX:
+            del fetchers[min(fetchers, key=lambda each: fetchers[each].fetched_ms)]
         fetchers[broker_id] = Fetcher(broker_epoch, offset, self._clock_ms())
 
     def of(self, partition: int) -> dict[int, tuple[int, int]]:

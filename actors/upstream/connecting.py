@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
-from functools import cache, partial
+from functools import partial
 from typing import Final
 
+from actors.ground.file_stamps import Stamps, stamps_of
 from actors.ground.login import OPEN, Login
 from actors.network.sasl_client import authenticate
 from actors.network.wire import Closed, Wire
 from actors.upstream.controllers import Address, Connect, Versions
+
+log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S: Final = 5.0
 API_VERSIONS_VERSION: Final = 0
@@ -43,6 +47,31 @@ def tls_of(login: Login) -> ssl.SSLContext | None:
     return context
 
 
+class Tls:
+    """The TLS of one login. Its files are read when it is needed: one that is missing is a reason to try
+    again, and one that was renewed counts for the next connection."""
+
+    def __init__(self, login: Login) -> None:
+        self._login = login
+        self._paths = tuple(path for path in (login.ca, login.certificate, login.key) if path is not None)
+        self._stamps: Stamps | None = None
+        self._context: ssl.SSLContext | None = None
+
+    def context(self) -> ssl.SSLContext | None:
+        """Return the context as the files are now; None without TLS. Raises OSError if none of them could be
+        used yet."""
+        stamps = stamps_of(self._paths)
+        if stamps != self._stamps:
+            try:
+                self._context = tls_of(self._login)
+            except (OSError, ValueError) as error:
+                if self._context is None:
+                    raise
+                log.error("files of TLS have changed and cannot be used, what was read goes on: %s", error)
+            self._stamps = stamps
+        return self._context
+
+
 async def connected(
     address: Address, client_id: str, login: Login, tls: ssl.SSLContext | None
 ) -> tuple[Wire, Versions]:
@@ -73,9 +102,9 @@ async def _log_in(wire: Wire, login: Login) -> None:
 
 def connector(client_id: str, login: Login = OPEN) -> Connect:
     """Return a function that connects as `login` says; `client_id` is who the brokers' logs name."""
-    tls = cache(partial(tls_of, login))  # when it is needed: a file that is missing is a reason to try again
+    tls = Tls(login)
 
     async def connect(address: Address) -> tuple[Wire, Versions]:
-        return await connected(address, client_id, login, tls())
+        return await connected(address, client_id, login, tls.context())
 
     return connect

@@ -17,6 +17,7 @@ from actors.network.wire import Closed, Wire
 from actors.upstream.controller import Controller, newest_version
 from actors.upstream.controllers import (
     ADDRESSES_MAX,
+    UNREADABLE,
     ActiveController,
     Address,
     CannotFollow,
@@ -52,6 +53,9 @@ class ControllerLink:
         self._connect = connect
         self._bootstrap = tuple(bootstrap)
         self._known: tuple[Address, ...] = ()
+        self._address: Address | None = None
+        self._left: Address | None = None
+        """The controller that gave no answer last. It may be frozen: everybody else is asked before it."""
         self._wire: Wire | None = None
         self._controller: Controller | None = None
         self._asking = asyncio.Lock()
@@ -66,7 +70,7 @@ class ControllerLink:
                 return await self._try()
             except CannotFollow as error:
                 raise ControllerNotFound(str(error)) from error
-            except (OSError, Closed, Elsewhere) as error:  # a TimeoutError is an OSError
+            except (OSError, Closed, Elsewhere, *UNREADABLE) as error:  # a TimeoutError is an OSError
                 if time.monotonic() + pause_s > deadline:
                     problem = str(error) or type(error).__name__
                     raise ControllerNotFound(f"no active controller is found: {problem}") from error
@@ -74,7 +78,8 @@ class ControllerLink:
         raise AssertionError("the pauses have no end")
 
     async def _try(self) -> Controller:
-        addresses = tuple(dict.fromkeys((*self._known, *self._bootstrap)))
+        known = dict.fromkeys((*self._known, *self._bootstrap))
+        addresses = sorted(known, key=lambda address: address == self._left)
         active = await find_active(self._connect, addresses)
         try:
             self._controller = _controller(active, await features_of(active))
@@ -82,6 +87,7 @@ class ControllerLink:
             await active.wire.close()
             raise
         self._wire, self._known = active.wire, active.addresses[:ADDRESSES_MAX]
+        self._address, self._left = active.address, None
         return self._controller
 
     async def call(self, request: Request) -> Answer:
@@ -96,7 +102,8 @@ class ControllerLink:
             api = NEEDED_VERSIONS[type(request)].api
             try:
                 answer = await self._wire.call(api, version, timeout_s=REQUEST_TIMEOUT_S, **fields)
-            except (OSError, Closed) as error:
+            except (OSError, Closed, *UNREADABLE) as error:
+                self._left = self._address
                 await self.close()
                 raise LinkLost(f"{api}: {str(error) or type(error).__name__}") from error
             except asyncio.CancelledError:

@@ -48,6 +48,8 @@ FETCH_WAIT_MS: Final = 500
 """How long a controller may hold a fetch if there is nothing new; it answers at once when there is."""
 UNCOMMITTED_PAUSES_S: Final = (0.005, 0.01, 0.02, 0.05)
 """How long, in seconds, to wait before what was not committed is asked for again; the last one repeats."""
+TURN_S: Final = 0.01
+"""How long, in seconds, batches are applied before the actor's other work has its turn."""
 AGAIN_PAUSES_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 """How long, in seconds, to wait before a controller is looked for again; the last one repeats."""
 CHANGED_PAUSE_S: Final = 5.0
@@ -57,14 +59,17 @@ _LOST: Final = (OSError, TimeoutError, Closed, Elsewhere)
 
 
 class Follower:
-    """One follower of the metadata log. Run it as a task; cancelling the task ends it."""
+    """One follower of the metadata log of cluster `cluster_id`; None: of the one whose controllers are found
+    first. Run it as a task; cancelling the task ends it."""
 
-    def __init__(self, connect: Connect, controllers: Sequence[Address]) -> None:
+    def __init__(
+        self, connect: Connect, controllers: Sequence[Address], cluster_id: str | None = None
+    ) -> None:
         self._connect = connect
         self._named = tuple(controllers)
         self._told: tuple[Address, ...] = ()
         self._left: Address | None = None
-        self._cluster_id: str | None = None
+        self._cluster_id = cluster_id
         self._working = ClusterImage()
         self._next_offset = 0
         self._last_epoch = 0
@@ -195,9 +200,14 @@ class Follower:
             return False, False
         high_watermark, before = partition["high_watermark"], self._next_offset
         records = partition["records"] or b""
+        loop = asyncio.get_running_loop()
+        began_at = loop.time()
         for header, batch in whole_batches(records):
             if header.last_offset >= high_watermark:
                 break
+            if loop.time() - began_at > TURN_S:
+                await asyncio.sleep(0)
+                began_at = loop.time()
             if header.last_offset >= self._next_offset:
                 apply_batch(self._working, header, batch)
                 self._next_offset, self._last_epoch = header.last_offset + 1, header.leader_epoch

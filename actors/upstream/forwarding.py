@@ -79,6 +79,8 @@ class Forwarding:
             async with asyncio.timeout(ANSWER_TIMEOUT_S), self._free:
                 return with_length(await self._exchanged(frame, TRIES_MAX if may_repeat else 1))
         except (TimeoutError, Unreachable) as error:
+            if isinstance(error, TimeoutError):
+                self._asked = None  # it may be frozen: whoever is asked next has to answer first
             log.info("a request of key %d has no answer: %s", int.from_bytes(frame[:2]), error or "too slow")
             return None
         finally:
@@ -91,9 +93,9 @@ class Forwarding:
 
     async def close(self) -> None:
         """Close what is idle."""
-        for line in self._idle:
+        idle, self._idle = self._idle, []
+        for line in idle:
             await line.wire.close()
-        self._idle.clear()
 
     async def _exchanged(self, frame: bytes, tries: int) -> bytes:
         for left in reversed(range(tries)):

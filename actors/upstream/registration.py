@@ -249,11 +249,15 @@ class Registration:
                 check_against_brokers(self.node, facts.listeners)
             except NodeInvalid as error:
                 return str(error)
-        if self._duplicate_since_ms is None:
-            return None
         broker_id, owner = self.node.broker_id, facts.registered
         if owner is not None and self.log_dir not in owner.log_dirs:
-            return f"id {broker_id} is another broker's, which is alive: choose another id for this node"
+            # If it is away, the controller would give its id to whoever asks.
+            return (
+                f"id {broker_id} is another broker's, which is registered: choose another id for this node; "
+                f"if that broker never comes back, `kafka-cluster.sh unregister --id {broker_id}` forgets it"
+            )
+        if self._duplicate_since_ms is None:
+            return None
         wait_max_ms = UNKNOWN_DUPLICATE_MAX_MS if owner is None else DUPLICATE_MAX_MS
         if now_ms - self._duplicate_since_ms < wait_max_ms:
             return None

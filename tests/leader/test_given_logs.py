@@ -14,6 +14,7 @@ from actors.ground.identity import ClientIdentity
 from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.leader.offsets_feed import OffsetsFeed, first_offset
 from actors.node.internal_topics import InternalTopics
+from actors.node.made_log import Bounds
 from actors.protocol.offsets_feed import TERM_OFFSETS_BITS, unpack_question
 from actors.topics.batch_contents import whole_batches
 from actors.topics.errors import LogError
@@ -29,10 +30,10 @@ BROKER = (3, 40)
 class Node:
     """The broker of a node whose replica leads partition 0."""
 
-    def __init__(self, taker: Taker) -> None:
+    def __init__(self, taker: Taker, bounds: Bounds | None = None) -> None:
         self.leader_epoch = 7
         self._feed = OffsetsFeed(taker.replica)
-        self.topics = InternalTopics(self, self, lambda place, size_bytes: None, lambda: taker.now_ms)
+        self.topics = InternalTopics(self, self, lambda place, size_bytes: None, lambda: taker.now_ms, bounds)
         self.topics.give_to_brokers(lambda partition: self.leader_epoch)
 
     def slot_of(self, partition: int) -> int | None:
@@ -52,9 +53,9 @@ class Node:
         return self.topics.log(OFFSETS_TOPIC, 0)
 
 
-def taken_over() -> Taker:
+def taken_over(partitions: int = 1) -> Taker:
     log = KafkaLog()
-    log.append([classic_group("g", 5, ["m1"]), commit("g", 0, 17)])
+    log.append([classic_group("g", 5, ["m1"]), *(commit("g", number, 17) for number in range(partitions))])
     taker = Taker()
     taker.take_over(log)
     taker.commit()
@@ -80,6 +81,16 @@ def test_the_log_begins_above_kafkas() -> None:
     async def story() -> None:
         log = await Node(taken_over()).log()
         assert log.log_start_offset == 2 * BLOCK, "term 1, above a log that has begun its first block"
+
+    run(story())
+
+
+def test_brokers_are_given_what_is_too_large_for_readers() -> None:
+    """The groups could not go back otherwise."""
+
+    async def story() -> None:
+        log = await Node(taken_over(partitions=8), Bounds(state_bytes_max=100)).log()
+        assert log.end_offset > log.log_start_offset
 
     run(story())
 

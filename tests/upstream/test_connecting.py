@@ -115,3 +115,31 @@ def test_tls_is_spoken_with_who_is_trusted(tmp_path: Path) -> None:
             assert len(broker.tokens) == 1, "no password is told to anybody else"
 
     asyncio.run(story())
+
+
+def test_files_of_tls_that_were_renewed_count_for_the_next_connection(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file that is of no use leaves what was read before."""
+
+    async def story() -> None:
+        authority, other = Authority(tmp_path / "one"), Authority(tmp_path / "other")
+        trusted = tmp_path / "trusted.pem"
+        trusted.write_text(other.path.read_text())
+        issued = authority.certify("broker")
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(issued.certificate, issued.key)
+        async with LoggingIn().listening(tls) as broker:
+            connect = connecting.connector("story", LOGIN._replace(is_encrypted=True, ca=str(trusted)))
+            with pytest.raises(OSError, match="certificate verify failed"):
+                await connect(broker.address)
+            for content in (authority.path.read_text(), "nothing"):
+                trusted.write_text(content)
+                wire, _ = await connect(broker.address)
+                await wire.close()
+            trusted.unlink()
+            wire, _ = await connect(broker.address)
+            await wire.close()
+
+    asyncio.run(story())
+    assert "what was read goes on" in caplog.text

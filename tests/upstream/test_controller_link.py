@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from actors.upstream import controller_link, identity
+from actors.upstream import connecting, controller_link, identity
 from actors.upstream.controller_link import ControllerLink, ControllerNotFound, LinkLost
 from actors.upstream.image import Endpoint
 from actors.upstream.node import TierNode
@@ -101,6 +101,59 @@ def test_an_answer_is_not_waited_for_without_end() -> None:
                 await link.call(BEAT)
             with pytest.raises(LinkLost, match="no connection"):
                 await link.call(BEAT)  # its answer might be the first one's
+
+    asyncio.run(story())
+
+
+def test_a_controller_that_is_frozen_is_asked_after_the_others() -> None:
+    """Every second counts: a node's session runs out meanwhile."""
+
+    async def story() -> None:
+        quorum: list[FakeController] = []
+        async with FakeController(1, quorum) as first, FakeController(2, quorum) as second:
+            second.answers["broker_heartbeat"] = alive
+            link = link_to(first.address, second.address)
+            await link.find()
+            first.is_mute = True
+            with pytest.raises(LinkLost):
+                await link.call(BEAT)
+            second.active = 2
+            async with asyncio.timeout(connecting.CONNECT_TIMEOUT_S / 2):
+                await link.find()
+            assert await link.call(BEAT) == HeartbeatAnswer(ErrorCode.none, True, False, False)
+            await link.close()
+
+    asyncio.run(story())
+
+
+class Garbling(FakeController):
+    """A controller whose answers to an API, if one is named, are too short by a byte."""
+
+    garbles = ""
+
+    def _answer(self, frame: bytes) -> bytes | None:
+        answer = super()._answer(frame)
+        if answer is None or self.asked[-1][0] != self.garbles:
+            return answer
+        return (len(answer) - 5).to_bytes(4, "big") + answer[4:-1]
+
+
+def test_an_answer_that_cannot_be_read_is_none() -> None:
+    async def story() -> None:
+        async with Garbling(1, []) as active:
+            active.answers["broker_heartbeat"] = alive
+            link = link_to(active.address)
+            await link.find()
+            active.garbles = "broker_heartbeat"
+            with pytest.raises(LinkLost, match="broker_heartbeat"):
+                await link.call(BEAT)
+            active.garbles = "api_versions"
+            with pytest.raises(ControllerNotFound):
+                await link.find()
+            active.garbles = ""
+            await link.find()
+            assert await link.call(BEAT) == HeartbeatAnswer(ErrorCode.none, True, False, False)
+            await link.close()
 
     asyncio.run(story())
 

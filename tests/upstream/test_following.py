@@ -271,5 +271,16 @@ def test_controllers_of_another_cluster_are_not_followed() -> None:
     run(story())
 
 
+def test_the_cluster_that_is_to_be_followed_is_followed_and_no_other() -> None:
+    async def story() -> None:
+        async with ScriptedController().listening() as controller:
+            follower = Follower(connector(), [controller.address], "mine")
+            with pytest.raises(CannotFollow, match="the one that is followed is mine"):
+                await follower.read_once(10)
+            assert follower.image is None
+
+    run(story())
+
+
 def test_a_snapshot_is_read_in_bounded_memory() -> None:
     assert METADATA_SNAPSHOT_CHUNK_BYTES < METADATA_BATCH_BYTES_MAX

@@ -139,6 +139,23 @@ def test_who_hangs_is_given_up_in_time_and_nobody_is_no_answer(monkeypatch: pyte
     asyncio.run(story())
 
 
+def test_another_broker_is_asked_when_one_is_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "ANSWER_TIMEOUT_S", 0.2)
+
+    async def story() -> None:
+        async with brokers(7, 8) as (first, second):
+            known = [first.address, second.address]
+            way = Forwarding(connector("story"), lambda: known)
+            await asyncio.gather(*(way.forward(question(n), may_repeat=True) for n in range(5)))
+            first.is_frozen = True
+            assert await way.forward(question(6), may_repeat=True) is None
+            known.reverse()
+            assert answered_by(await way.forward(question(7), may_repeat=True), 7) == 8
+            await way.close()
+
+    asyncio.run(story())
+
+
 def test_what_is_too_much_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forwarding, "FORWARDED_MAX", 2)
 

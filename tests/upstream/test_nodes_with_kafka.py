@@ -123,7 +123,7 @@ def test_the_wrong_cluster_and_taken_ids_are_refused_by_name(kafka: KafkaNodes, 
                 "current_metadata_offset": 2**40,
             }
             await site.controller_call("broker_heartbeat", 1, **beat, want_fence=False, want_shut_down=False)
-            assert "id 1005 is another broker's, which is alive" in await refused(site, 1005, "c")
+            assert "id 1005 is another broker's, which is registered" in await refused(site, 1005, "c")
             site.tier.add(1005)
 
     asyncio.run(story())

@@ -314,10 +314,13 @@ def duplicate() -> Registration:
     return machine
 
 
-def test_the_id_of_another_live_broker_is_refused_at_once_if_that_is_known() -> None:
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_the_id_of_another_broker_is_refused_at_once_if_that_is_known(is_alive: bool) -> None:
+    """If it is away, the controller would take this node for the broker that comes back."""
     other = FACTS._replace(registered=RegisteredBroker(b"\x08" * 16, (b"\x09" * 16,)))
-    assert refusal(duplicate(), other, RETRY_MS) == (
-        "id 1001 is another broker's, which is alive: choose another id for this node"
+    machine = duplicate() if is_alive else started()
+    assert refusal(machine, other, RETRY_MS).startswith(
+        "id 1001 is another broker's, which is registered: choose another id for this node"
     )
 
 

@@ -296,6 +296,14 @@ def test_a_swarm_keeps_its_promises_and_its_groups_explain_themselves(one: InFro
     told = json.loads(one.tier.run("top", "--once", "--json", "--by", "commits"))
     group = next(each["group_id"] for each in told if each["group_id"].startswith("swarm-"))
     assert "Coordinator: node 1, offsets partition" in one.tier.run("explain", group)
+    happened = {"member_joined", "rebalance_ended", "commits"}
+    until(lambda: happened <= kinds_told(one.tier, group), "history has what happened")
+
+
+def kinds_told(tier: Tier, group: str) -> set[str]:
+    """The kinds of events that history has of a group."""
+    table, _ = read_all(Folder(str(tier.data_dir / "history")), columns=["kind", "group_id"])
+    return {row["kind"] for row in table.to_pylist() if row["group_id"] == group}
 
 
 def sampled_lag(tier: Tier, group: str) -> dict[int, int]:
