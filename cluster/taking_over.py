@@ -50,6 +50,8 @@ class Upstream(NamedTuple):
     listeners: tuple[str, ...]
     protocol: str
     """The security protocol of the nodes' listeners."""
+    has_authorizer: bool
+    """Whether nodes ask for clients' rights."""
 
 
 class TakeOverState(NamedTuple):
@@ -132,6 +134,7 @@ class TakeOver(ReplicaChanges):
                 listed(found["controllers"]),
                 tuple(found["listeners"]),
                 found["protocol"],
+                found["has_authorizer"],
             ),
             _GOALS[found["goal"]],
             found["problem"],

@@ -206,6 +206,8 @@ class UpstreamSpec(NamedTuple):
     """The security protocol of these listeners."""
     has_authorizer: bool = False
     """Whether the cluster's brokers ask its ACLs what a client may do: then nodes do as well."""
+    creates_topics: bool = True
+    """Whether the cluster's brokers create topics that clients ask for (`auto.create.topics.enable`)."""
     brokers_login: Login = OPEN
     """How nodes connect to brokers, and as whom."""
     controllers_login: Login = OPEN

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 from actors.ground.login import Login
 from actors.network.wire import Closed
-from actors.security.scram import client_key, keys_of, salted_password, signature
+from actors.security.scram import ITERATIONS_MIN, client_key, keys_of, salted_password, signature
 
 HANDSHAKE_VERSION: Final = 1
 AUTHENTICATE_VERSION: Final = 1
@@ -68,7 +68,8 @@ async def _scram(wire: Asking, login: Login) -> dict[str, Any]:
         salt, iterations = base64.b64decode(told["s"]), int(told["i"])
     except (KeyError, ValueError, binascii.Error):
         raise LoginRefused(f"the broker's SCRAM message cannot be read: {server_first!r}") from None
-    if not 0 < iterations <= ITERATIONS_MAX:
+    # With fewer than Kafka allows, whoever reads the proof could guess the password at leisure.
+    if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
         raise LoginRefused(f"the broker asks for {iterations} iterations of SCRAM")
     salted = salted_password(mechanism, login.password, salt, iterations)
     stored_key, server_key = keys_of(mechanism, salted)

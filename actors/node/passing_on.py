@@ -30,6 +30,8 @@ CREATION_VERSION: Final = 5
 """The version of CreateTopics in which a topic has as many partitions and copies as the cluster's default
 says (KIP-464)."""
 CREATION_TIMEOUT_MS: Final = 10_000
+_API_VERSION: Final = slice(2, 4)
+"""Where the version of its API stands in a request."""
 _INTERNAL: Final = "__"
 """How the names begin of topics that brokers make for themselves."""
 
@@ -76,7 +78,15 @@ class PassingOn:
         await self._controllers.close()
 
     async def _forwarded(self, frame: bytes) -> bytes | None:
-        return await self._brokers.forward(frame, may_repeat=api_key_of(frame) in REPEATABLE)
+        """Have a broker answer a request. Raises UnsupportedRequest for one that brokers do not offer: they
+        would hang up, on others' requests as well."""
+        api_key, offered = api_key_of(frame), self._brokers.offered
+        if offered is not None:
+            least, most = offered.versions.get(api_key, (0, -1))
+            version = int.from_bytes(frame[_API_VERSION], "big", signed=True)
+            if not least <= version <= most:
+                raise UnsupportedRequest(f"API {api_key} version {version}, which no broker offers")
+        return await self._brokers.forward(frame, may_repeat=api_key in REPEATABLE)
 
     async def _screened(
         self, rights: Rights, identity: ClientIdentity, header: Header, entity: Any

@@ -28,10 +28,13 @@ MESSAGES: Final = {
 }
 _ENTRIES_SINCE: Final = 4
 """The first version of FindCoordinator whose answers have an entry for each key."""
+_SHARE_SINCE: Final = 6
+"""The first version of FindCoordinator with share groups' states."""
 _RESULTS_UNTIL: Final = 1
 """The last version of UpdateFeatures whose answers have an entry for each feature."""
 _GROUP: Final = 0
 _TRANSACTION: Final = 1
+_SHARE: Final = 2
 _TOPIC_CONFIGS: Final = 2
 _GROUP_CONFIGS: Final = 32
 
@@ -45,8 +48,11 @@ def _entry(header: Header, class_name: str, /, **fields: Any) -> Any:
 
 
 def find_coordinator(asking: Asking, header: Header, entity: Any) -> Screened:
-    """Screen FindCoordinator: DESCRIBE of each group or transactional id."""
+    """Screen FindCoordinator: DESCRIBE of each group or transactional id. Only brokers ask for coordinators
+    of share groups' states, and only in versions that have them (KIP-932)."""
     key_type = getattr(entity, "key_type", _GROUP)
+    if key_type == _SHARE and header.api_version < _SHARE_SINCE:
+        return Screened(entity)  # which is invalid
     if header.api_version < _ENTRIES_SINCE:
         error = _coordinator_error(asking, key_type, entity.key)
         if error == ErrorCode.none:
@@ -71,6 +77,8 @@ def _coordinator_error(asking: Asking, key_type: int, key: str) -> ErrorCode:
         return ErrorCode.group_authorization_failed
     if key_type == _TRANSACTION and not asking.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
         return ErrorCode.transactional_id_authorization_failed
+    if key_type == _SHARE and not asking.may_cluster(Operation.CLUSTER_ACTION):
+        return CLUSTER_FAILED
     return ErrorCode.none
 
 

@@ -317,12 +317,15 @@ def metadata(asking: Asking, header: Header, entity: Any) -> Screened:
         no = tuple(_hidden_topic(version, topic) for topic in others)
 
     def finish(served: Any) -> Any:
-        topics = served.topics if everything or allowed else ()
-        if everything:
-            topics = tuple(topic for topic in topics if asking.may_topic(Operation.DESCRIBE, topic.name))
+        # Who answers may know topics that are not known here yet: by their ids nobody could look at them.
+        topics, hidden = parted(
+            served.topics if everything or allowed else (),
+            lambda topic: topic.name is None or asking.may_topic(Operation.DESCRIBE, topic.name),
+        )
+        by_ids = () if everything else tuple(absent_topic(version, None, FAILED, t.topic_id) for t in hidden)
         if version >= _OPERATIONS_OF_METADATA_SINCE and entity.include_topic_authorized_operations:
             topics = tuple(_with_operations(asking, topic) for topic in topics)
-        fields: dict[str, Any] = {"topics": topics + no}
+        fields: dict[str, Any] = {"topics": topics + by_ids + no}
         if getattr(entity, "include_cluster_authorized_operations", False):
             fields["cluster_authorized_operations"] = cluster_operations(asking)
         return replaced(served, **fields)
@@ -369,10 +372,12 @@ def describe_topic_partitions(asking: Asking, header: Header, entity: Any) -> Sc
 
 
 def _with_all_operations(asking: Asking, served: Any, others: tuple[Any, ...]) -> Any:
-    """Return an answer whose topics tell what the client may do, and those it may not see behind them."""
+    """Return an answer whose topics tell what the client may do, and those it may not see behind them. Topics
+    that are not known here yet are looked at here for the first time."""
     shown = tuple(
         topic if topic.error_code in _REFUSED_AS_A_WHOLE else _with_operations(asking, topic)
         for topic in served.topics
+        if topic.name is None or asking.may_topic(Operation.DESCRIBE, topic.name)
     )
     return replaced(served, topics=shown + others)
 

@@ -20,12 +20,14 @@ LISTENERS_DEFAULT: Final = ("PLAINTEXT",)
 OFFSETS_PARTITIONS: Final = "offsets.topic.num.partitions"
 INTER_BROKER_LISTENER: Final = "inter.broker.listener.name"
 AUTHORIZER: Final = "authorizer.class.name"
+AUTO_CREATE: Final = "auto.create.topics.enable"
 SASL_MECHANISMS: Final = "sasl.enabled.mechanisms"
 INTER_BROKER_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 BROKER_CONFIGS: Final = (
     OFFSETS_PARTITIONS,
     INTER_BROKER_LISTENER,
     AUTHORIZER,
+    AUTO_CREATE,
     SASL_MECHANISMS,
     INTER_BROKER_MECHANISM,
 )
@@ -48,6 +50,8 @@ class Wishes(NamedTuple):
     """The users who may do everything at the tier; None: nobody has said yet."""
     users: frozenset[str] = frozenset()
     """The users as whom the tier logs in."""
+    asks_for_rights: bool | None = None
+    """Whether the tier asks for clients' rights; None: it was not made yet, and will do as brokers do."""
 
     @property
     def ids(self) -> range:

@@ -10,19 +10,18 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from actors.ground.spec import UpstreamSpec
 from actors.security.gate import ACLS, NO_AUTHORIZER, super_users
 from actors.upstream.connecting import connector
 from actors.upstream.controllers import Address, CannotFollow, Elsewhere, NotAllowed, find_active, listed
-from actors.upstream.node import PROTOCOLS
 from cluster import tier_file
 from cluster.attaching import facts as facts_of
 from cluster.attaching.facts import Facts, Wishes
 from cluster.attaching.logins import Logins, logins
 from cluster.attaching.looking import look
-from cluster.attaching.obstacles import BLOCKS, listener_protocols, obstacles
+from cluster.attaching.obstacles import BLOCKS, obstacles, protocol_of
 from cluster.attaching.plan import partition_count
 from cluster.groups.connection import run
 from cluster.groups.properties import properties
@@ -129,6 +128,7 @@ def _looked_at(settings: Settings, upstream: UpstreamSpec, found: Logins) -> Set
         cluster_id=facts.cluster_id,
         protocol=_protocol(settings, facts, upstream),
         has_authorizer=any(facts.config_values(facts_of.AUTHORIZER)),
+        creates_topics="true" in facts.config_values(facts_of.AUTO_CREATE),
     )
     wishes = Wishes(
         settings[FIRST_ID],
@@ -160,10 +160,8 @@ def _looked_at(settings: Settings, upstream: UpstreamSpec, found: Logins) -> Set
 
 def _protocol(settings: Settings, facts: Facts, upstream: UpstreamSpec) -> str:
     """Return the security protocol of the nodes' listeners: that of the brokers', unless it is given."""
-    theirs = listener_protocols(facts).get(upstream.listener, set())
-    if settings.is_given(PROTOCOL) or len(theirs) != 1:
-        return str(settings[PROTOCOL])
-    return PROTOCOLS[min(theirs)]
+    theirs = protocol_of(facts, upstream.listener)
+    return str(settings[PROTOCOL]) if settings.is_given(PROTOCOL) or theirs is None else theirs
 
 
 def _as_there(settings: Settings, upstream: UpstreamSpec) -> Settings:
@@ -181,7 +179,9 @@ def _as_there(settings: Settings, upstream: UpstreamSpec) -> Settings:
             f"{AUTHORIZER} = {settings[AUTHORIZER]} ({settings.origins[AUTHORIZER]}): brokers of the cluster "
             f"have {'one' if upstream.has_authorizer else 'none'}, and nodes have as well: leave that out"
         )
-    there = {PROTOCOL: upstream.protocol, AUTHORIZER: authorizer, "admin.user": ""}
+    there: dict[str, Any] = {PROTOCOL: upstream.protocol, AUTHORIZER: authorizer, "admin.user": ""}
+    if not settings.is_given(facts_of.AUTO_CREATE):
+        there[facts_of.AUTO_CREATE] = upstream.creates_topics
     settings = settings.changed(there, origin)
     check_listener_tls(settings)
     return replace(settings, upstream=upstream)

@@ -260,6 +260,12 @@ def listener_protocols(facts: Facts) -> dict[str, set[int]]:
     return protocols
 
 
+def protocol_of(facts: Facts, listener: str) -> str | None:
+    """Return the security protocol that all brokers speak at a listener; None if there is none."""
+    found = listener_protocols(facts).get(listener, set())
+    return PROTOCOLS.get(min(found)) if len(found) == 1 else None
+
+
 def _listeners(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
     protocols = listener_protocols(facts)
     internal = set(facts.config_values(INTER_BROKER_LISTENER))
@@ -278,9 +284,9 @@ def _listeners(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
         )
     for name in sorted(set(wishes.listeners) - protocols.keys()) if protocols else ():
         yield Obstacle(
-            WARNS,
+            BLOCKS,
             "listener-unknown",
-            f"No broker has a listener {name}: nobody would be sent to it.",
+            f"No broker has a listener {name}: nobody would be sent to it, and no node registers with it.",
             f"Leave it out, or name one of theirs: {', '.join(sorted(protocols))}.",
         )
     if wishes.protocol is not None:
@@ -329,6 +335,13 @@ def _security(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
             "authorizer",
             f"The brokers ask {name} for rights. The tier knows the rules in the metadata log only.",
             f"Rights on groups have to be rules of {OWN_AUTHORIZER}.",
+        )
+    if any(facts.config_values(AUTHORIZER)) and wishes.asks_for_rights is False:
+        yield Obstacle(
+            BLOCKS,
+            "authorizer-new",
+            "The brokers ask for clients' rights, and did not when the tier was made: it would ask for none.",
+            "Make a tier anew, in another data directory: `groupd up --upstream ...`.",
         )
     if _asks_for_users(facts):
         yield from _mechanisms(facts)

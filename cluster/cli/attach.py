@@ -209,7 +209,13 @@ def _begin(
     if not begins(state):
         return
     ids, upstream = sorted(state.nodes), state.upstream
-    wishes = Wishes(ids[0], ids[-1] - ids[0] + 1, upstream.listeners, upstream.protocol)
+    wishes = Wishes(
+        ids[0],
+        ids[-1] - ids[0] + 1,
+        upstream.listeners,
+        upstream.protocol,
+        asks_for_rights=upstream.has_authorizer,
+    )
     made = planned(_looked(_Cluster(upstream.brokers, upstream.controllers, *configs)), wishes)
     if made.is_blocked or (made.obstacles and not despite):
         if as_json:
@@ -247,6 +253,7 @@ def _follow(take_over: TakeOver, data_dir: Path, *, wait: bool, as_json: bool) -
 def _plan(cluster: _Cluster, ids: range, listeners: list[str] | None, *, as_json: bool) -> NoReturn:
     """Say what stands in the way, and end the command."""
     from cluster.attaching.facts import LISTENERS_DEFAULT, Wishes
+    from cluster.attaching.obstacles import protocol_of
     from cluster.attaching.plan import plain, planned
 
     try:
@@ -256,7 +263,8 @@ def _plan(cluster: _Cluster, ids: range, listeners: list[str] | None, *, as_json
         fail(str(error), EXIT_NOT_SEEN)
     except KeyboardInterrupt:
         fail("interrupted", EXIT_INTERRUPTED)
-    made = planned(facts, Wishes(ids.start, len(ids), names))
+    # The tier's port will speak what brokers speak at the first of them.
+    made = planned(facts, Wishes(ids.start, len(ids), names, protocol_of(facts, names[0])))
     if as_json:
         print_json(plain(made))
     else:

@@ -15,7 +15,7 @@ from cluster.cli.tables import Console
 from cluster.taking_over import Row, TakeOverState, Upstream, begins, left_s
 from cluster.tier_file import TierError
 
-UPSTREAM = Upstream("cluster", "kafka:9092", "kafka:9093", ("PLAINTEXT",), "PLAINTEXT")
+UPSTREAM = Upstream("cluster", "kafka:9092", "kafka:9093", ("PLAINTEXT",), "PLAINTEXT", has_authorizer=False)
 NODES = {1001: "running", 1002: "running", 1003: "fenced"}
 
 

@@ -106,3 +106,12 @@ def test_a_mechanism_that_is_not_enabled_is_named(broker: Broker, tmp_path: Path
     broker.policy.mechanisms = ("PLAIN",)
     text = said(broker, tmp_path, "SCRAM-SHA-256")
     assert text == "groupd: SASL mechanism SCRAM-SHA-256 is not enabled there: PLAIN\n"
+
+
+def test_a_server_that_wants_few_iterations_gets_no_proof(broker: Broker, tmp_path: Path) -> None:
+    """Whoever stood between could guess the password by it."""
+    name = "SCRAM-SHA-256"
+    credential = make_credential(USER, name, PASSWORD, b"salt" * 4, ITERATIONS - 1)
+    broker.policy.credentials = {(USER, name): credential}
+    assert f"asks for {ITERATIONS - 1} iterations" in said(broker, tmp_path, name)
+    assert broker.principals == []

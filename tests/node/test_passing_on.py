@@ -21,6 +21,7 @@ from actors.protocol import api_keys
 from actors.protocol.errors import UnsupportedRequest
 from actors.protocol.header import Header
 from actors.security.gate import ACLS, Gate
+from actors.upstream import forwarding
 from actors.upstream.connecting import connector
 from actors.upstream.controller_way import ControllerWay
 from actors.upstream.envelope import principal_bytes
@@ -32,6 +33,7 @@ ALICE = ClientIdentity("/10.0.0.7", "10.0.0.7:5", principal="User:alice")
 BOB = ALICE._replace(principal="User:bob")
 SEEN, HIDDEN = "seen", "hidden"
 REFUSED = b"refused"
+ANSWER_S = 5.0
 CREATE_DELEGATION_TOKEN, ALTER_REPLICA_LOG_DIRS, DESCRIBE_QUORUM = 38, 34, 55
 
 
@@ -186,6 +188,34 @@ def test_what_controllers_carry_out_goes_there_as_the_clients() -> None:
         assert sent[0]["client_host_address"] == b"\x0a\0\0\x07"
 
     told(story)
+
+
+def test_clients_are_told_at_the_same_time_that_no_controller_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """None of them waits until the ones before it have looked for a controller."""
+    monkeypatch.setattr(forwarding, "ANSWER_TIMEOUT_S", 0.3)
+
+    async def story(place: Place) -> None:
+        place.controller.is_mute = True
+        async with asyncio.timeout(ANSWER_S):
+            answers = await asyncio.gather(
+                *(place.passing_on.answer(ALICE, CREATION) for _ in range(forwarding.FORWARDED_MAX + 1))
+            )
+        assert set(answers) == {None}
+
+    told(story)
+
+
+def test_the_controller_of_another_cluster_gets_nothing() -> None:
+    async def story() -> None:
+        async with FakeController(1, []) as controller:
+            way = ControllerWay(connector("story"), [controller.address], "story", "mine")
+            assert await way.forward(ALICE, CREATION, may_repeat=True) is None
+            assert "envelope" not in [api for api, _ in controller.asked]
+            await way.close()
+
+    asyncio.run(story())
 
 
 def test_an_envelope_that_is_refused_has_no_answer() -> None:

@@ -24,6 +24,7 @@ from actors.protocol.api_keys import (
     LIST_TRANSACTIONS,
     METADATA,
 )
+from actors.protocol.errors import UnsupportedRequest
 from actors.protocol.header import Header
 from actors.security.gate import Gate
 from actors.upstream.image import BROKER_RESOURCE, TOPIC_RESOURCE
@@ -132,6 +133,16 @@ def test_without_an_answer_the_connection_is_kept_to_be_closed(tmp_path: Path) -
     told(story, tmp_path)
 
 
+def test_a_client_whose_session_ends_is_kept_by_who_sees_to_that(tmp_path: Path) -> None:
+    async def story(node: UpstreamNode, broker: TellingBroker) -> None:
+        early: Any = Early()
+        early.identity = CLIENT._replace(session_expires_ms=1)
+        assert isinstance(node.decide(early, metadata(), SERVICE), Keep)
+        assert broker.asked == 0
+
+    told(story, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("frame", "expected"),
     [(question(1), Keep), (HEARTBEAT, type(None))],
@@ -152,6 +163,19 @@ def test_what_is_of_the_cluster_is_passed_on_and_the_rest_is_not(tmp_path: Path)
         versions = request_frame("api_versions", 0, 1, "", {})[4:]
         assert int.from_bytes(versions[:2], "big") == API_VERSIONS
         assert await node.serve(CLIENT, versions) is NOT_HERE
+        assert broker.asked == 1
+
+    told(story, tmp_path)
+
+
+@pytest.mark.parametrize("head", [b"\0\3\0\x02", b"\0\3\xff\xff", b"\0\x3e\0\0"], ids=lambda head: head.hex())
+def test_what_no_broker_offers_is_not_passed_on(head: bytes, tmp_path: Path) -> None:
+    """A broker would hang up, and with it go the connections of everybody's requests."""
+
+    async def story(node: UpstreamNode, broker: TellingBroker) -> None:
+        assert await node.serve(CLIENT, metadata()) is not None
+        with pytest.raises(UnsupportedRequest):
+            await node.serve(CLIENT, head + bytes(20))
         assert broker.asked == 1
 
     told(story, tmp_path)

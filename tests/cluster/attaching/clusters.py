@@ -21,7 +21,8 @@ from tests.upstream.log import Log, partition, record, registered, topic_id
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 PARTITIONS = 4
 FEATURES = {"metadata.version": 33, "group.version": 1, "transaction.version": 2, "share.version": 2}
-CONFIGS = dict(zip(BROKER_CONFIGS, (str(PARTITIONS), "PLAINTEXT", "", "GSSAPI", "GSSAPI"), strict=True))
+_VALUES = (str(PARTITIONS), "PLAINTEXT", "", "true", "GSSAPI", "GSSAPI")
+CONFIGS = dict(zip(BROKER_CONFIGS, _VALUES, strict=True))
 LISTENER = {"name": "PLAINTEXT", "host": "one", "port": 9092, "security_protocol": 0}
 
 

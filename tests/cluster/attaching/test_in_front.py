@@ -18,7 +18,7 @@ from cluster import tier_file
 from cluster.attaching.in_front import in_front
 from cluster.cli import screen
 from cluster.cli.tables import Console
-from cluster.settings import load
+from cluster.settings import Settings, load
 from cluster.tier_file import TierError, TierFile
 from tests.cluster.test_tier_file import TIER
 from tests.polling import DEADLINE_S
@@ -56,9 +56,12 @@ class Start:
 
     def __call__(self, **given: Any) -> UpstreamSpec | None:
         """Return what the tier stands in front of; "_" stands for "." in names of settings."""
+        return self.settings(**given).upstream
+
+    def settings(self, **given: Any) -> Settings:
+        """Return all that it is told."""
         named = {name.replace("_", "."): value for name, value in given.items()}
-        settings = load({"data.dir": str(self.data_dir), **named}, environment={})
-        return in_front(settings).upstream
+        return in_front(load({"data.dir": str(self.data_dir), **named}, environment={}))
 
 
 def in_front_of(cluster_id: str, address: tuple[str, int]) -> TierFile:
@@ -79,6 +82,17 @@ def test_a_tier_goes_on_with_the_cluster_that_it_was_made_for(tmp_path: Path) ->
         start = Start(tmp_path, in_front_of(CLUSTER, ("gone", 1)))
         moved = start(upstream_bootstrap_servers="new:2", upstream_controllers=words(address))
         assert moved == UpstreamSpec(CLUSTER, (("new", 2),), (address,), 1_000)
+
+
+def test_topics_are_created_for_clients_only_if_brokers_do_that(tmp_path: Path) -> None:
+    with controller() as address:
+        made = in_front_of(CLUSTER, address)
+        assert made.upstream is not None
+        of_a_strict_one = replace(made, upstream=made.upstream._replace(creates_topics=False))
+        assert Start(tmp_path, made).settings().broker.auto_create_topics_enable
+        start = Start(tmp_path, of_a_strict_one)
+        assert not start.settings().broker.auto_create_topics_enable
+        assert start.settings(auto_create_topics_enable=True).broker.auto_create_topics_enable
 
 
 def test_another_cluster_is_refused_by_name(tmp_path: Path) -> None:

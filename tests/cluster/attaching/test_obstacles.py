@@ -16,7 +16,7 @@ from cluster.attaching.facts import (
     Quorum,
     Wishes,
 )
-from cluster.attaching.obstacles import BLOCKS, CHECKS, WARNS, Obstacle, obstacles
+from cluster.attaching.obstacles import BLOCKS, CHECKS, WARNS, Obstacle, obstacles, protocol_of
 from cluster.attaching.rights import Right
 from tests.cluster.attaching.clusters import (
     FEATURES,
@@ -189,7 +189,7 @@ def test_the_listener_of_the_brokers_themselves() -> None:
 
 def test_a_listener_that_no_broker_has() -> None:
     found = only(facts(), listeners=("PLAINTEXT", "ELSEWHERE"))
-    assert (found.severity, found.name) == (WARNS, "listener-unknown")
+    assert (found.severity, found.name) == (BLOCKS, "listener-unknown")
     assert "name one of theirs: PLAINTEXT" in found.do
 
 
@@ -200,6 +200,13 @@ def test_a_listener_that_speaks_another_protocol_than_the_tier() -> None:
     assert (found.severity, found.name) == (BLOCKS, "listener-protocol")
     assert "Listener SECURE speaks SSL, and the tier's port PLAINTEXT" in found.what
     assert obstacles(seen, Wishes(listeners=names)) == (), "nobody has said yet what the tier speaks"
+
+
+def test_what_brokers_speak_at_a_listener() -> None:
+    """The port of a tier that is made will speak the same."""
+    seen = facts(listening(1, ("PLAINTEXT", 0), ("SECURE", 1)))
+    assert [protocol_of(seen, name) for name in ("PLAINTEXT", "SECURE", "NONE")] == ["PLAINTEXT", "SSL", None]
+    assert protocol_of(facts(listening(1, ("PLAINTEXT", 1))), "PLAINTEXT") is None, "others speak another one"
 
 
 def test_rights_that_the_user_lacks() -> None:
@@ -223,6 +230,15 @@ def test_a_metadata_log_that_may_not_be_read() -> None:
 def test_an_authorizer_of_somebody_elses() -> None:
     found = only(facts(brokers=with_configs(authorizer_class_name="com.example.Ranger")))
     assert (found.severity, found.name) == (WARNS, "authorizer")
+
+
+def test_brokers_that_ask_for_rights_since_the_tier_was_made() -> None:
+    """It would serve everybody's groups to everybody."""
+    authorized = facts(brokers=with_configs(authorizer_class_name=OWN_AUTHORIZER))
+    found = only(authorized, asks_for_rights=False)
+    assert (found.severity, found.name) == (BLOCKS, "authorizer-new")
+    assert obstacles(authorized, Wishes(asks_for_rights=True)) == ()
+    assert obstacles(facts(), Wishes(asks_for_rights=False)) == ()
 
 
 def test_mechanisms_that_the_tier_does_not_offer() -> None:
