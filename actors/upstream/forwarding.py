@@ -62,6 +62,8 @@ class Forwarding:
         self._asked: Address | None = None
         self._idle: list[_Line] = []
         self._free = asyncio.Semaphore(FORWARDING_CONNECTIONS_MAX)
+        self._free_for_changes = asyncio.Semaphore(FORWARDING_CONNECTIONS_MAX // 2)
+        """What changes something may take as long as its client says; who only asks is not to wait for it."""
         self._count = self._size_bytes = 0
         self.offered: Offered | None = None
         """What the broker that was connected to last says of itself."""
@@ -76,8 +78,11 @@ class Forwarding:
         self._count += 1
         self._size_bytes += len(frame)
         try:
-            async with asyncio.timeout(ANSWER_TIMEOUT_S), self._free:
-                return with_length(await self._exchanged(frame, TRIES_MAX if may_repeat else 1))
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                if may_repeat:
+                    return await self._in_turn(frame, TRIES_MAX)
+                async with self._free_for_changes:
+                    return await self._in_turn(frame, 1)
         except (TimeoutError, Unreachable) as error:
             if isinstance(error, TimeoutError):
                 self._asked = None  # it may be frozen: whoever is asked next has to answer first
@@ -96,6 +101,10 @@ class Forwarding:
         idle, self._idle = self._idle, []
         for line in idle:
             await line.wire.close()
+
+    async def _in_turn(self, frame: bytes, tries: int) -> bytes:
+        async with self._free:
+            return with_length(await self._exchanged(frame, tries))
 
     async def _exchanged(self, frame: bytes, tries: int) -> bytes:
         for left in reversed(range(tries)):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import pytest
 
-from actors.network.wire import Wire, parse_answer
+from actors.network.wire import Wire, parse_answer, request_frame
 from actors.protocol.api_keys import API_VERSIONS, DESCRIBE_CLUSTER
 from actors.upstream import forwarding
 from actors.upstream.connecting import connector
@@ -192,6 +193,40 @@ def test_no_more_connections_than_allowed(monkeypatch: pytest.MonkeyPatch) -> No
             way = Forwarding(counted, lambda: [broker.address])
             await asyncio.gather(*(way.forward(question(n), may_repeat=True) for n in range(30)))
             assert most == 3
+            await way.close()
+
+    asyncio.run(story())
+
+
+class SlowBroker(SpeakingBroker):
+    """A broker that answers those late who want to know what they may do."""
+
+    def __init__(self) -> None:
+        super().__init__(7)
+        self.goes_on = asyncio.Event()
+        self.waiting = 0
+
+    async def _describe_cluster(self, asked: Any) -> dict[str, Any]:
+        if asked["include_cluster_authorized_operations"]:
+            self.waiting += 1
+            await self.goes_on.wait()
+        return await super()._describe_cluster(asked)
+
+
+def test_who_asks_does_not_wait_for_what_is_changed() -> None:
+    """Topics are made for as long as their clients say."""
+
+    async def story() -> None:
+        async with SlowBroker().listening() as broker:
+            way = way_to(broker)
+            fields = {"include_cluster_authorized_operations": True, "endpoint_type": 1}
+            slow = request_frame("describe_cluster", VERSION, 1, "client", fields)[4:]
+            changes = [asyncio.ensure_future(way.forward(slow, may_repeat=False)) for _ in range(100)]
+            await reached(lambda: broker.waiting >= forwarding.FORWARDING_CONNECTIONS_MAX // 2)
+            async with asyncio.timeout(forwarding.ANSWER_TIMEOUT_S / 3):
+                assert answered_by(await way.forward(question(2), may_repeat=True), 2) == 7
+            broker.goes_on.set()
+            assert {answered_by(answer, 1) for answer in await asyncio.gather(*changes)} == {7}
             await way.close()
 
     asyncio.run(story())
