@@ -18,7 +18,7 @@ from tests.matrix.stories import STORIES, live
 pytestmark = [pytest.mark.slow, pytest.mark.kafka]
 
 NEWEST = {(client.name, client.protocol): client for client in CLIENTS}
-"""Those that come last of their name and protocol."""
+"""The clients that come last of their name and protocol."""
 STORY = next(each for each in STORIES if each.name == "commit while rebalancing")
 
 
