@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -14,9 +15,9 @@ from typing import Final
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from actors.upstream.controllers import listed
+from actors.upstream.connecting import connector
+from actors.upstream.controllers import CannotFollow, Connect, Elsewhere, find_active, listed
 from bench.attached.judge import Standing
-from bench.chaos.targets.kafka_site import active_controller
 from bench.chaos.targets.target import until
 from bench.ground.interrupts import deaf
 from bench.ground.throwaway import Tier
@@ -47,15 +48,40 @@ class Nodes(KafkaNodes):
     controllers_apart = CONTROLLERS
 
 
+class Ground:
+    """A Kafka for a story, and how everybody gets in there: here nobody has to log in."""
+
+    def __init__(self) -> None:
+        self.connect: Connect = connector("story")
+        """How controllers are connected to."""
+
+    def nodes(self, home: Path | None) -> KafkaNodes:
+        """Return the processes of Kafka's, not started yet."""
+        return Nodes(BROKERS, SETTINGS, home, heap=HEAP)
+
+    def open(self, nodes: KafkaNodes) -> None:
+        """Make what everybody needs, at a Kafka that has just started."""
+
+    def tier_flags(self) -> Sequence[str]:
+        """Return further flags of `groupd up`."""
+        return ()
+
+    def login(self, program: str) -> Mapping[str, str]:
+        """Return the settings with which a program of `bench.clients` gets in; "confluent" are those of any
+        client of librdkafka's."""
+        return {}
+
+
 @contextmanager
-def kafka(home: Path | None) -> Iterator[KafkaNodes]:
+def kafka(home: Path | None, ground: Ground) -> Iterator[KafkaNodes]:
     """Start brokers and controllers. Raises CannotRun, and RuntimeError with Kafka's words."""
     if why := missing(home):
         raise CannotRun(why)
-    nodes = Nodes(BROKERS, SETTINGS, home, heap=HEAP)
+    nodes = ground.nodes(home)
     try:
         nodes.prepare()
         nodes.start()
+        ground.open(nodes)
         yield nodes
     finally:
         with deaf():
@@ -65,16 +91,33 @@ def kafka(home: Path | None) -> Iterator[KafkaNodes]:
 class Site:
     """A running Kafka, and the tier that stands in front of it."""
 
-    def __init__(self, nodes: KafkaNodes, tier: Tier) -> None:
+    def __init__(self, nodes: KafkaNodes, tier: Tier, ground: Ground | None = None) -> None:
         self.nodes = nodes
         self.tier = tier
+        self.ground = ground or Ground()
         self.bootstrap = bootstrap_of(nodes)
+        self.client = {"bootstrap.servers": self.bootstrap, "log_level": 0, **self.ground.login("confluent")}
+        """The settings of a client of librdkafka's."""
         self._admin = self._asking()
 
     def _asking(self) -> AdminClient:
         """Return somebody who asks about groups. librdkafka's client goes on asking the coordinator that it
         knew, even when that says NOT_COORDINATOR, so that whoever asks after a move has to be new."""
-        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        return AdminClient(self.client)
+
+    def active_controller(self) -> int | None:
+        """Return the number of the process whose controller is active; None while they elect one."""
+        addresses = [self.nodes.controller(number) for number in self.nodes.controller_numbers]
+
+        async def found() -> int:
+            active = await find_active(self.ground.connect, addresses)
+            await active.wire.close()
+            return active.controller_id
+
+        try:
+            return asyncio.run(found())
+        except (CannotFollow, Elsewhere):
+            return None
 
     def create(self, topics: Mapping[str, int]) -> None:
         """Create topics with so many partitions."""
@@ -88,7 +131,7 @@ class Site:
         until(self._is_whole, "every partition has all its replicas in sync", WAIT_S)
 
     def _is_whole(self) -> bool:
-        if not all(map(self.nodes.runs, self.nodes.all_numbers)) or active_controller(self.nodes) is None:
+        if not all(map(self.nodes.runs, self.nodes.all_numbers)) or self.active_controller() is None:
             return False
         try:
             told = self._admin.list_topics(timeout=ASK_TIMEOUT_S)
@@ -107,6 +150,18 @@ class Site:
         until(lambda: self._leaders() >= len(leaders), "every partition is served again", WAIT_S)
         return f"partition {leader['partition']}"
 
+    def kill_tier_node(self, number: int) -> str:
+        """SIGKILL all processes of a node of the tier; returns which node."""
+        status = self.tier.status()
+        node = status["nodes"][number % len(status["nodes"])]["node_id"]
+        leaders = self._leaders()
+        rows = (*self.tier.replicas(), *self.tier.controllers(), *self.tier.brokers())
+        for row in rows:
+            if row["node_id"] == node:
+                os.kill(row["pid"], signal.SIGKILL)
+        until(lambda: self._leaders() >= leaders, "every partition is served again", WAIT_S)
+        return f"node {node}"
+
     def _leaders(self) -> int:
         return sum(bool(each.get("serving")) for each in self.tier.replicas())
 
@@ -118,8 +173,8 @@ class Site:
 
     def kill_controller(self) -> str:
         """SIGKILL the active controller, and start it again; returns whom."""
-        until(lambda: active_controller(self.nodes) is not None, "a controller is active", WAIT_S)
-        active = active_controller(self.nodes)
+        until(lambda: self.active_controller() is not None, "a controller is active", WAIT_S)
+        active = self.active_controller()
         if active is None:
             raise TimeoutError("no controller stays active")
         self._kill(active)
@@ -137,7 +192,7 @@ class Site:
         """End every process of Kafka's and start it again, one after the other, as for an upgrade:
         controllers first, the active one last. Returns how long the slowest took to end. Raises
         TimeoutError."""
-        active = active_controller(self.nodes)
+        active = self.active_controller()
         controllers = sorted(self.nodes.controller_numbers, key=lambda number: number == active)
         slowest = 0.0
         for number in (*controllers, *self.nodes.numbers):
@@ -170,7 +225,7 @@ class Site:
         """Read all of a topic that committed transactions wrote: value -> how often it is there."""
         settings = {"group.id": "judge", "enable.auto.commit": False, "isolation.level": "read_committed"}
         more = {"enable.partition.eof": True, "auto.offset.reset": "earliest"}
-        reader = Consumer({"bootstrap.servers": self.bootstrap, "log_level": 0} | settings | more)
+        reader = Consumer(self.client | settings | more)
         partitions = reader.list_topics(topic, ASK_TIMEOUT_S).topics[topic].partitions
         reader.assign([TopicPartition(topic, number, 0) for number in partitions])
         found: dict[str, int] = {}

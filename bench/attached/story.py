@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.attached import site as sites
-from bench.attached.crews import TRANSACTIONS, Crew, shares, started
+from bench.attached.crews import CONFIGURATIONS, TRANSACTIONS, Crew, shares, started
 from bench.attached.judge import STABLE, Evidence, Standing, Step, caught_up_s, findings, longest_gap_s
-from bench.attached.site import Site
+from bench.attached.site import Ground, Site
 from bench.attached.writing import Writing
 from bench.chaos.targets.target import until
 from bench.ground.throwaway import Tier
@@ -27,6 +27,7 @@ PARTITIONS_OF_COPIES: Final = 3
 START_TIMEOUT_S: Final = 300.0
 FETCH_WAIT_MS: Final = 500
 """What Kafka's own client does unasked; the programs would ask the brokers more often."""
+LEADER, NODE, BROKER, CONTROLLER, RESTARTS = "leader", "node", "broker", "controller", "restarts"
 Say = Callable[[str], None]
 Look = Callable[[Site, list[str]], Mapping[str, Standing]]
 """What reads what the cluster says of groups."""
@@ -43,6 +44,8 @@ class Plan(NamedTuple):
     kafka_home: Path | None = None
     keep: Path | None = None
     """Where the consumers' record stays; None: nowhere."""
+    blows: tuple[str, ...] = (LEADER, BROKER, CONTROLLER, RESTARTS)
+    """What is done while the tier is attached."""
 
 
 class Row(NamedTuple):
@@ -71,19 +74,20 @@ class Result(NamedTuple):
     seconds: float
 
 
-def run(plan: Plan, say: Say, look: Look = Site.standing) -> Result:
+def run(plan: Plan, say: Say, look: Look = Site.standing, ground: Ground | None = None) -> Result:
     """Play the story and judge it; `look` reads in the end what the cluster says of the groups. Raises
     CannotRun, TimeoutError if the cluster or the tier does not come to rest, and RuntimeError with their
     words."""
+    ground = ground or Ground()
     began = time.monotonic()
     directory = Path(tempfile.mkdtemp(prefix="groupd-attached-"))
     try:
         with ExitStack() as stack:
             say("starting three brokers and three controllers")
-            nodes = stack.enter_context(sites.kafka(plan.kafka_home))
+            nodes = stack.enter_context(sites.kafka(plan.kafka_home, ground))
             say("starting a tier of three nodes in front of them")
-            tier = stack.enter_context(sites.in_front_of(nodes))
-            story = _Story(plan, Site(nodes, tier), directory, say)
+            tier = stack.enter_context(sites.in_front_of(nodes, *ground.tier_flags()))
+            story = _Story(plan, Site(nodes, tier, ground), directory, say)
             stack.callback(story.close)
             stack.callback(_keep_logs, nodes, tier, directory)
             result = story.play(look)
@@ -118,7 +122,7 @@ class _Story:
     def play(self, look: Look) -> Result:
         site, plan = self._site, self._plan
         site.create({TOPIC: self._partitions, COPIES: PARTITIONS_OF_COPIES})
-        with Writing(site.bootstrap, TOPIC, self._partitions, plan.per_second) as writing:
+        with Writing(site.client, TOPIC, self._partitions, plan.per_second) as writing:
             with self._step(writing, f"{plan.consumers} consumers join") as told:
                 self._start()
                 told.append(f"{len(self._crews)} groups")
@@ -145,14 +149,16 @@ class _Story:
             coordinators = set(site.coordinators(list(self._shares)).values())
             if not coordinators.isdisjoint(site.nodes.numbers):
                 raise RuntimeError(f"brokers coordinate after the attach: {sorted(coordinators)}")
-        with self._step(writing, f"{name}a leader of the tier is killed") as told:
-            told.append(site.kill_tier_leader(number))
-        with self._step(writing, f"{name}a broker is killed") as told:
-            told.append(site.kill_broker(number))
-        with self._step(writing, f"{name}the active controller is killed") as told:
-            told.append(site.kill_controller())
-        with self._step(writing, f"{name}rolling restart of Kafka") as told:
-            told.append(site.restart_each(self._say))
+        blows: Mapping[str, tuple[str, Callable[[], str]]] = {
+            LEADER: ("a leader of the tier is killed", lambda: site.kill_tier_leader(number)),
+            NODE: ("a node of the tier is killed", lambda: site.kill_tier_node(number)),
+            BROKER: ("a broker is killed", lambda: site.kill_broker(number)),
+            CONTROLLER: ("the active controller is killed", site.kill_controller),
+            RESTARTS: ("rolling restart of Kafka", lambda: site.restart_each(self._say)),
+        }
+        for what, strike in map(blows.__getitem__, self._plan.blows):
+            with self._step(writing, f"{name}{what}") as told:
+                told.append(strike())
         with self._step(writing, f"{name}detach") as told:
             told.append(site.tier.run("detach").strip().splitlines()[-1])
             site.wait_until_whole()
@@ -191,7 +197,9 @@ class _Story:
             "output.topic": COPIES,
         }
         for group, members in self._shares.items():
-            self._crews.append(started(group, members, settings, self._directory, self._plan.kafka_home))
+            login = self._site.ground.login(CONFIGURATIONS[group].program)
+            place = self._directory, self._plan.kafka_home
+            self._crews.append(started(group, members, {**settings, **login}, *place))
 
     def _begun(self, crew: Crew) -> bool:
         if not crew.runs:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any, Final
 
 from confluent_kafka import Producer
@@ -14,10 +15,8 @@ FLUSH_TIMEOUT_S: Final = 120.0
 class Writing:
     """Writes into one partition after the other, in a thread, until `stop`. A context manager."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, per_second: float) -> None:
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
-        )
+    def __init__(self, client: Mapping[str, Any], topic: str, partitions: int, per_second: float) -> None:
+        self._producer = Producer({**client, "enable.idempotence": True, "linger.ms": 5})
         self._topic = topic
         self._pause_s = 1 / per_second
         self._lock = threading.Lock()

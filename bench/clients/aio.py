@@ -8,6 +8,7 @@ from typing import Any
 
 import aiokafka
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.helpers import create_ssl_context
 
 from bench.clients.line import Line, play
 
@@ -22,7 +23,10 @@ class Member(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]
         self._owned: set[Any] = set()
         self._polled: dict[Any, int] = {}
         ours = {"enable_auto_commit": False, "partition_assignment_strategy": (RangePartitionAssignor,)}
-        self._consumer = aiokafka.AIOKafkaConsumer(**({"fetch_max_wait_ms": 100} | line.keywords() | ours))
+        settings = line.keywords()
+        if (authority := settings.pop("ssl_cafile", None)) is not None:
+            settings["ssl_context"] = create_ssl_context(cafile=authority)
+        self._consumer = aiokafka.AIOKafkaConsumer(**({"fetch_max_wait_ms": 100} | settings | ours))
 
     async def run(self) -> None:
         line, consumer = self._line, self._consumer

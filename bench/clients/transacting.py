@@ -18,6 +18,8 @@ POLL_S = 0.2
 TRANSACTION_S = 60.0
 CONSUMED_MAX = 100
 TRIES_MAX = 5
+WAY = ("bootstrap.", "security.", "sasl.", "ssl.")
+"""How the settings begin that say where the cluster is, and how to log in there."""
 
 
 class Member:
@@ -30,7 +32,8 @@ class Member:
         if settings.get("group.protocol") == "classic":
             del settings["group.protocol"]  # what every version does unasked; old ones do not know the name
         settings["fetch.wait.max.ms"] = settings.pop("fetch.max.wait.ms", "100")
-        self._bootstrap = {"bootstrap.servers": settings["bootstrap.servers"], "log_level": "0"}
+        way = {name: value for name, value in settings.items() if name.startswith(WAY)}
+        self._way = way | {"log_level": "0"}
         self._transactional_id = f"{settings['group.id']}-{uuid.uuid4()}"
         self._consumer = Consumer({**settings, "isolation.level": "read_committed", "log_level": "0"})
         self._producer: Producer | None = None
@@ -90,7 +93,7 @@ class Member:
 
     def _ready(self) -> Producer:
         if self._producer is None:
-            made = Producer({**self._bootstrap, "transactional.id": self._transactional_id})
+            made = Producer({**self._way, "transactional.id": self._transactional_id})
             _tried(lambda: made.init_transactions(TRANSACTION_S))
             self._producer = made
         return self._producer
