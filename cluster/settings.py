@@ -407,7 +407,8 @@ def _check_addresses(settings: Settings) -> None:
             f"port = {settings['port']} ({settings.origins['port']}): {settings['nodes']} nodes need ports "
             f"up to {last_port}; at most {65_536 - settings['nodes']} is allowed"
         )
-    _check_advertised(settings)
+    for name in ("advertised.port", "upstream.other.port"):
+        _check_beside(settings, name)
     if _is_unspecified(settings["host"]):
         raise SettingsError(
             f"host = {settings['host']!r} ({settings.origins['host']}): an address that clients can "
@@ -426,10 +427,9 @@ def _check_addresses(settings: Settings) -> None:
         )
 
 
-def _check_advertised(settings: Settings) -> None:
-    """Check the advertised ports: a proxy cannot listen where a node does."""
-    name, nodes, port = "advertised.port", settings["nodes"], settings["port"]
-    first = settings[name]
+def _check_beside(settings: Settings, name: str) -> None:
+    """Check ports that are not those of the nodes: nobody else can listen where a node does."""
+    nodes, port, first = settings["nodes"], settings["port"], settings[name]
     if first and not (port + nodes <= first <= 65_536 - nodes or first + nodes <= port):
         raise SettingsError(
             f"{name} = {first} ({settings.origins[name]}): {nodes} ports beside those of the nodes "

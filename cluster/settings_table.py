@@ -112,6 +112,9 @@ _UPSTREAM = (
             "The name that the nodes' listener has among the cluster's brokers: that of its clients."),
     Setting("upstream.other.listener.names", (),
             "Further names of brokers' listeners for the same port: that of brokers among themselves."),
+    Setting("upstream.other.port", 0,
+            "First node's second port, for the other listeners if brokers speak another protocol there; the "
+            "other nodes' follow it. 0: none.", 0, 65_535),
 )  # fmt: skip
 
 _GROUPS = (

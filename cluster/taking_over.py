@@ -52,6 +52,8 @@ class Upstream(NamedTuple):
     """The security protocol of the nodes' listeners."""
     has_authorizer: bool
     """Whether nodes ask for clients' rights."""
+    apart: tuple[str, ...] = ()
+    """The listeners of the nodes' second ports, at which they speak what brokers do."""
 
 
 class TakeOverState(NamedTuple):
@@ -135,6 +137,7 @@ class TakeOver(ReplicaChanges):
                 tuple(found["listeners"]),
                 found["protocol"],
                 found["has_authorizer"],
+                tuple(found.get("apart", ())),
             ),
             _GOALS[found["goal"]],
             found["problem"],

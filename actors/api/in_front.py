@@ -47,6 +47,8 @@ class FrontView(NamedTuple):
     spec: UpstreamSpec
     offer: Offer
     own_to_all: bool = False
+    listener: str = ""
+    """The listener by which the client came, if it is not the one of clients."""
 
 
 def answer_in_front(
@@ -87,7 +89,9 @@ def _coordinator(view: FrontView, group_id: str) -> CoordinatorFields:
     if inner_id(view.spec, state.leader) in view.image.nodes:
         return _of_ours(view, number)
     broker = view.cluster.brokers.get(state.leader)
-    address = None if broker is None or broker.fenced else broker.address(view.spec.listener)
+    spec = view.spec
+    listener = view.listener if spec.is_apart(view.listener) else spec.listener
+    address = None if broker is None or broker.fenced else broker.address(listener)
     return no_coordinator() if address is None else coordinator_at(state.leader, *address)
 
 
@@ -96,7 +100,8 @@ def _of_ours(view: FrontView, number: int) -> CoordinatorFields:
     node = view.image.nodes.get(leader)
     if node is None or not node.alive:
         return no_coordinator()
-    return coordinator_at(view.spec.broker_id(node.node_id), node.host, node.port)
+    port = view.spec.port_of(view.listener, node.port)
+    return coordinator_at(view.spec.broker_id(node.node_id), node.host, port)
 
 
 def is_about(entity: Any, broker_id: int) -> bool:

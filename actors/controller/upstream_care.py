@@ -100,6 +100,7 @@ class UpstreamCare:
             "listeners": self._spec.listeners,
             "protocol": self._spec.protocol,
             "has_authorizer": self._spec.has_authorizer,
+            "apart": [name for name in self._spec.listeners if self._spec.is_apart(name)],
             "goal": GOAL_NAMES.get(goal, str(goal)),
             "problem": self._follower.problem or (None if care is None else care.moving.problem),
             "partitions": [] if care is None else care.rows(),

@@ -28,6 +28,7 @@ class ClientIdentity(NamedTuple):
     """The user as whom the client has authenticated, by SASL or by its certificate. "": it has not yet, on a
     listener that wants SASL."""
     listener: str = PLAINTEXT
+    """The name of the listener by which the client came, which is that of its protocol if there is one."""
     session_expires_ms: int = 0
     """The time until which the authentication holds, in ms of the machine's monotonic clock (KIP-368); 0: for
     ever."""
@@ -42,11 +43,12 @@ class ClientIdentity(NamedTuple):
         return self._replace(software_name=name, software_version=version) if name else self
 
 
-def identity_of(address: tuple[Any, ...], listener: str = PLAINTEXT) -> ClientIdentity:
-    """Return the identity of a client just accepted from `address`, as `socket.accept` gave it."""
+def identity_of(address: tuple[Any, ...], protocol: str = PLAINTEXT, listener: str = "") -> ClientIdentity:
+    """Return the identity of a client just accepted from `address`, as `socket.accept` gave it. `listener` is
+    its name if it has another one than its protocol."""
     host, peer = _in_java(str(address[0]), int(address[1]))
-    principal = "" if has_sasl(listener) else ANONYMOUS
-    return ClientIdentity(f"/{host}", peer, principal=principal, listener=listener)
+    principal = "" if has_sasl(protocol) else ANONYMOUS
+    return ClientIdentity(f"/{host}", peer, principal=principal, listener=listener or protocol)
 
 
 def _in_java(host: str, port: int) -> tuple[str, str]:

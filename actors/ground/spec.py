@@ -211,6 +211,11 @@ class UpstreamSpec(NamedTuple):
     brokers_login: Login = OPEN
     """How nodes connect to brokers, and as whom."""
     controllers_login: Login = OPEN
+    other_protocol: str = ""
+    """The security protocol of the other listeners, which have a port of their own then; "": they share the
+    one that there is."""
+    other_port_shift: int = 0
+    """How much higher that port is than the one that clients know."""
 
     def __reduce__(self) -> Rebuilding:
         return by_name(self)
@@ -223,10 +228,22 @@ class UpstreamSpec(NamedTuple):
     def listeners(self) -> tuple[str, ...]:
         return (self.listener, *self.other_listeners)
 
+    def protocol_of(self, listener: str) -> str:
+        """Return the security protocol of one of the nodes' listeners."""
+        return self.other_protocol if self.is_apart(listener) else self.protocol
+
+    def port_of(self, listener: str, port: int) -> int:
+        """Return at which port a listener is of a node that has `port` for the first of them."""
+        return port + self.other_port_shift if self.is_apart(listener) else port
+
+    def is_apart(self, listener: str) -> bool:
+        """Return whether a listener has the nodes' second port."""
+        return bool(self.other_protocol) and listener in self.other_listeners
+
     @property
     def knows_users(self) -> bool:
         """Return whether it matters to the cluster which user makes a request."""
-        return self.has_authorizer or self.protocol != PLAINTEXT
+        return self.has_authorizer or not {self.protocol, self.other_protocol} <= {PLAINTEXT, ""}
 
 
 class TierSpec(NamedTuple):
@@ -294,6 +311,14 @@ class TierSpec(NamedTuple):
     @property
     def namespace(self) -> str:
         return f"groupd-{self.tier_id}"
+
+    @property
+    def sasl_settings(self) -> BrokerSettings:
+        """Return the broker's settings with the protocol of a port at which clients authenticate by SASL, if
+        a node has one."""
+        if self.upstream is None or self.broker.has_sasl or not has_sasl(self.upstream.other_protocol):
+            return self.broker
+        return self.broker._replace(listener_security_protocol=self.upstream.other_protocol)
 
     @property
     def offsets_partitions(self) -> int:

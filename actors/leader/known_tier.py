@@ -29,7 +29,7 @@ class KnownTier:
         """How groups are spread over offsets partitions."""
         self.gate = Gate(spec.broker)
         """The gate that decides who may do what."""
-        self.sasl = Sasl(spec.broker)
+        self.sasl = Sasl(spec.sasl_settings)
         """The authentication that finds out who a client is."""
         self.access_changed = False
         """Whether the newest image allows or forbids something that the one before it did not."""

@@ -42,6 +42,8 @@ class PortSecurity(NamedTuple):
     """The value of `listener.security.protocol`."""
     certificates: Certificates | None = None
     """The port's TLS; None: clients speak none."""
+    listener: str = ""
+    """The name by which who came here is known; "": that of the protocol."""
 
 
 class Listener:
@@ -67,7 +69,7 @@ class Listener:
         self.first_frames = FirstFrames(table.limits.first_frames_bytes_max)
         self.early: set[EarlyConnection] = set()
         self._address = address
-        self._protocol, certificates = security or PortSecurity()
+        self._protocol, certificates, self._name = security or PortSecurity()
         self._unproven = 0
         self._sock: socket.socket | None = None
         self._pause: asyncio.TimerHandle | None = None
@@ -159,7 +161,7 @@ class Listener:
             self.loop.add_reader(self._sock.fileno(), self._accept)
 
     def _admit(self, sock: socket.socket, address: tuple[object, ...]) -> None:
-        identity = identity_of(address, self._protocol)
+        identity = identity_of(address, self._protocol, self._name)
         refusal = self.quota.refusal(identity.address)
         if refusal is None and self._unproven >= self.table.limits.unproven_max:
             refusal = f"{self._unproven} connections have not sent a request yet"

@@ -40,7 +40,6 @@ from actors.network.early import Again, Decision, EarlyConnection, HandOver, Kee
 from actors.network.early_authentication import EarlySasl
 from actors.network.file_limit import raise_file_limit
 from actors.network.hub import Hub, Leading
-from actors.network.listener import Listener, PortSecurity
 from actors.network.peers import Peers, is_signed
 from actors.network.quota import ConnectionLimits, ConnectionQuota
 from actors.network.table import ConnectionTable
@@ -54,6 +53,7 @@ from actors.node.log_ends import LogEnds
 from actors.node.made_log import Place
 from actors.node.metrics import NodeMetrics
 from actors.node.passing_on import Rights
+from actors.node.ports import Ports
 from actors.node.questions import Questions
 from actors.node.upstream import NOT_HERE, UpstreamNode
 from actors.protocol.api_keys import (
@@ -116,15 +116,10 @@ class Broker(Actor):
         own = {"status": self.status, "metrics": self.metrics}
         self._questions = Questions(spec, node_id, self._controller, self._gate, own)
         self._hub = new_hub(spec.hub_path(node_id), spec.raft_secret("hub"), self, self._quota)
-        self._listener = Listener(
-            (self._node.host, self._node.port),
-            self._decide,
-            self._table,
-            self._quota,
-            PortSecurity(spec.broker.listener_security_protocol, certificates),
-        )
+        kept = self._table, self._quota
+        self._ports = Ports(spec, self._node, self._decide, kept, certificates)
         self._peer_secret = spec.raft_secret(PEERS)
-        self._sasl = EarlySasl(spec.broker, partial(is_signed, self._peer_secret))
+        self._sasl = EarlySasl(spec.sasl_settings, partial(is_signed, self._peer_secret))
         self._peers = Peers(self._peer_secret, self._address_of, certificates)
         ways = Ways(node_id, self._hub, self, self._peers)
         self._transactions = TransactionRelay(ways, self._apis.write_markers)
@@ -163,7 +158,7 @@ class Broker(Actor):
             await self._upstream.open()
         await self._first_image()
         await self._metrics.start()
-        await self._listener.start()
+        await self._ports.start()
         if self._upstream is not None:
             self._upstream.listens()
         if runtime.machines() is None:
@@ -185,7 +180,7 @@ class Broker(Actor):
         """Close the port, then every connection."""
         if self._upstream is not None:
             await self._upstream.close()
-        self._listener.close()
+        self._ports.close()
         self._metrics.close()
         self._table.close()
         self._peers.close()
@@ -370,7 +365,7 @@ class Broker(Actor):
     def on_hand_back(self, client: socket, identity: ClientIdentity, buffered: bytes) -> None:
         """Take back a connection whose leader fell while another replica of this node took over: the
         connection's next frame finds the new leader."""
-        self._listener.take_back(client, identity, buffered)
+        self._ports.take_back(client, identity, buffered)
 
     # Connections that stay with the broker: all their frames come through here.
 
@@ -458,9 +453,8 @@ class Broker(Actor):
         apis, screen = self._apis, partial(screen_entity, self._gate, identity)
         own_to_all = apis.settings.group_own_apis_advertised
         if self._upstream is not None:
-            answered = self._upstream.answer_in_place(
-                apis.offsets_leaders, own_to_all, screen, (header, frame, body_offset)
-            )
+            told = identity.listener, apis.offsets_leaders, own_to_all
+            answered = self._upstream.answer_in_place(*told, screen, (header, frame, body_offset))
         else:
             view = View(apis.image, apis.offsets_leaders, self._node.node_id, own_to_all)
             answered = answer_in_place(view, screen, header, frame, body_offset)

@@ -44,6 +44,7 @@ from actors.upstream.forwarding import Forwarding, Offered, Unreachable
 from actors.upstream.identity import IdentityRefused
 from actors.upstream.image import ClusterImage, Endpoint
 from actors.upstream.node import PROTOCOL_NUMBERS, NodeInvalid, TierNode
+from actors.upstream.readdressing import readdressed
 from actors.upstream.registered import RegisteredNode, RegistrationRefused
 from actors.upstream.registration import Facts, RegisteredBroker
 from actors.upstream.states import State
@@ -94,7 +95,12 @@ class UpstreamNode:
             self._spec.cluster_id,
             self._spec.broker_id(node.node_id),
             tuple(
-                Endpoint(name, node.host, node.clients_port, PROTOCOL_NUMBERS[self._spec.protocol])
+                Endpoint(
+                    name,
+                    node.host,
+                    self._spec.port_of(name, node.clients_port),
+                    PROTOCOL_NUMBERS[self._spec.protocol_of(name)],
+                )
                 for name in self._spec.listeners
             ),
             node.rack,
@@ -379,7 +385,7 @@ class UpstreamNode:
         async def answer() -> None:
             early.session = _Answered(None)  # what is wrong whoever serves the connection finds, too
             try:
-                early.session = _Answered(await self._passing_on.answer(early.identity, frame))
+                early.session = _Answered(await self._passed_on(early.identity, frame))
             except (MalformedRequest, UnsupportedRequest):
                 pass
             finally:
@@ -392,7 +398,7 @@ class UpstreamNode:
         UnsupportedRequest."""
         api_key = api_key_of(frame)
         if is_passed_on(api_key):
-            return await self._passing_on.answer(identity, frame)
+            return await self._passed_on(identity, frame)
         if api_key == LIST_TRANSACTIONS:
             return in_front.no_transactions(parse_header(frame)[0])
         if api_key != DESCRIBE_CONFIGS:
@@ -401,6 +407,14 @@ class UpstreamNode:
         entity = codec.decode_entity(header, frame, body_offset)
         is_own = in_front.is_about(entity, self.broker_id)
         return NOT_HERE if is_own else await self._passing_on.answer(identity, frame)
+
+    async def _passed_on(self, identity: ClientIdentity, frame: bytes) -> bytes | None:
+        """Return what the cluster answers, with the addresses that brokers have at the client's listener.
+        Raises MalformedRequest, UnsupportedRequest."""
+        answer = await self._passing_on.answer(identity, frame)
+        if answer is None or self.cluster is None or not self._spec.is_apart(identity.listener):
+            return answer
+        return readdressed(frame, answer, self.cluster.brokers, identity.listener)
 
     def leader_epoch(self, partition: int) -> int:
         """Return the epoch in which the cluster has an offsets partition led, by whomever; -1 if there is no
@@ -421,22 +435,31 @@ class UpstreamNode:
 
     def answer_in_place(
         self,
+        listener: str,
         leaders: Mapping[int, int],
         own_to_all: bool,
         screen: Screen,
         request: tuple[Header, bytes, int],
     ) -> bytes | None:
-        """Return the answer to what can be answered at once, as `in_front.answer_in_front` has it."""
+        """Return the answer to what can be answered at once, as `in_front.answer_in_front` has it; `listener`
+        is the one by which the client came."""
         if self._shown is None or self.cluster is None:
             return None
         view = FrontView(
-            self._shown, leaders, self._node_id, self.cluster, self._spec, self.offered(), own_to_all
+            self._shown,
+            leaders,
+            self._node_id,
+            self.cluster,
+            self._spec,
+            self.offered(),
+            own_to_all,
+            listener,
         )
         return in_front.answer_in_front(view, screen, *request)
 
     async def find_coordinator(self, identity: ClientIdentity, frame: bytes) -> bytes | None:
         """Have a broker say who coordinates what the tier knows nothing of. Raises MalformedRequest."""
-        return await self._passing_on.answer(identity, frame)
+        return await self._passed_on(identity, frame)
 
     def offered(self) -> Offer:
         """Return the table of APIs as of the broker that was connected to last, and the features in force."""

@@ -52,6 +52,8 @@ class Wishes(NamedTuple):
     """The users as whom the tier logs in."""
     asks_for_rights: bool | None = None
     """Whether the tier asks for clients' rights; None: it was not made yet, and will do as brokers do."""
+    apart: frozenset[str] = frozenset()
+    """The listeners that have another port than the first one, and speak there what brokers do."""
 
     @property
     def ids(self) -> range:

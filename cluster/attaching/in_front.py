@@ -32,6 +32,8 @@ from cluster.upstream_login import BROKERS_CONFIG, CONTROLLERS_CONFIG
 BROKERS: Final = "upstream.bootstrap.servers"
 CONTROLLERS: Final = "upstream.controllers"
 OTHER_LISTENERS: Final = "upstream.other.listener.names"
+OTHER_PORT: Final = "upstream.other.port"
+"""The nodes' second ports, if brokers speak another protocol at these listeners."""
 PROTOCOL: Final = "listener.security.protocol"
 AUTHORIZER: Final = "authorizer"
 FIRST_ID: Final = "upstream.first.broker.id"
@@ -56,6 +58,12 @@ def in_front(settings: Settings) -> Settings:
     made = UpstreamSpec(
         "", *_addresses(settings), settings[FIRST_ID] - 1, settings[LISTENER], settings[OTHER_LISTENERS]
     )
+    if settings[OTHER_PORT]:
+        if not made.other_listeners:
+            raise TierError(
+                f"{OTHER_PORT} ({settings.origins[OTHER_PORT]}): it needs {OTHER_LISTENERS}, which have it"
+            )
+        made = made._replace(other_port_shift=settings[OTHER_PORT] - settings["port"])
     return _looked_at(settings, made, logins(settings, data_dir))
 
 
@@ -83,7 +91,11 @@ def _again(settings: Settings, existing: TierFile, data_dir: Path) -> UpstreamSp
             )
         return None
     first = kept.first_broker_id + existing.nodes[0].node_id
-    names = ((FIRST_ID, first), (LISTENER, kept.listener), (OTHER_LISTENERS, kept.other_listeners))
+    other_port = existing.nodes[0].port + kept.other_port_shift if kept.other_protocol else 0
+    names = (
+        *((FIRST_ID, first), (LISTENER, kept.listener)),
+        *((OTHER_LISTENERS, kept.other_listeners), (OTHER_PORT, other_port)),
+    )
     for name, value in names:
         if settings.is_given(name) and settings[name] != value:
             raise TierError(
@@ -127,6 +139,7 @@ def _looked_at(settings: Settings, upstream: UpstreamSpec, found: Logins) -> Set
     upstream = upstream._replace(
         cluster_id=facts.cluster_id,
         protocol=_protocol(settings, facts, upstream),
+        other_protocol=_other_protocol(facts, upstream),
         has_authorizer=any(facts.config_values(facts_of.AUTHORIZER)),
         creates_topics="true" in facts.config_values(facts_of.AUTO_CREATE),
     )
@@ -137,6 +150,7 @@ def _looked_at(settings: Settings, upstream: UpstreamSpec, found: Logins) -> Set
         upstream.protocol,
         super_users(settings.broker._replace(admin_user="")),
         frozenset(f"User:{each.sasl_username}" for each in found),
+        apart=frozenset(filter(upstream.is_apart, upstream.listeners)),
     )
     wrong = [
         each for each in obstacles(facts, wishes) if each.severity == BLOCKS and each.name not in PASSING
@@ -164,6 +178,13 @@ def _protocol(settings: Settings, facts: Facts, upstream: UpstreamSpec) -> str:
     return str(settings[PROTOCOL]) if settings.is_given(PROTOCOL) or theirs is None else theirs
 
 
+def _other_protocol(facts: Facts, upstream: UpstreamSpec) -> str:
+    """Return what is spoken at the nodes' second ports; "" if they have none."""
+    if not upstream.other_port_shift:
+        return ""
+    return protocol_of(facts, upstream.other_listeners[0]) or ""
+
+
 def _as_there(settings: Settings, upstream: UpstreamSpec) -> Settings:
     """Return the settings with what a tier in front of this cluster must have. Raises TierError, and
     SettingsError if its port cannot speak TLS as the brokers' do."""
@@ -184,4 +205,6 @@ def _as_there(settings: Settings, upstream: UpstreamSpec) -> Settings:
         there[facts_of.AUTO_CREATE] = upstream.creates_topics
     settings = settings.changed(there, origin)
     check_listener_tls(settings)
+    if upstream.other_protocol:
+        check_listener_tls(settings.changed({PROTOCOL: upstream.other_protocol}, origin))
     return replace(settings, upstream=upstream)

@@ -279,8 +279,8 @@ def _listeners(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
             BLOCKS,
             "listener-missing",
             f"The brokers have a listener {name}, and the tier would have none of that name: {whom}.",
-            f"Give its port that name, too: upstream.other.listener.names={name} (--listeners "
-            f"{name}://HOST:PORT,... for a plan without a tier).",
+            f"Name it: upstream.other.listener.names={name}. If it speaks another protocol than the first "
+            f"one, give it a port, too: upstream.other.port (for a plan: --listeners {name}://HOST:PORT,...).",
         )
     for name in sorted(set(wishes.listeners) - protocols.keys()) if protocols else ():
         yield Obstacle(
@@ -289,24 +289,34 @@ def _listeners(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:
             f"No broker has a listener {name}: nobody would be sent to it, and no node registers with it.",
             f"Leave it out, or name one of theirs: {', '.join(sorted(protocols))}.",
         )
-    if wishes.protocol is not None:
-        yield from _other_protocols(protocols, wishes, wishes.protocol)
+    together = [name for name in wishes.listeners if name not in wishes.apart]
+    yield from _other_protocols(protocols, together, wishes.protocol)
+    yield from _other_protocols(protocols, sorted(wishes.apart), None)
 
 
-def _other_protocols(protocols: dict[str, set[int]], wishes: Wishes, protocol: str) -> Iterator[Obstacle]:
-    """Name the listeners at which brokers speak another protocol than the tier: a node has one port, and
-    clients speak to it what they speak to brokers."""
-    for name in sorted(protocols.keys() & set(wishes.listeners)):
-        if protocols[name] != {PROTOCOL_NUMBERS[protocol]}:
-            spoken = "/".join(PROTOCOLS.get(number, str(number)) for number in sorted(protocols[name]))
+def _other_protocols(
+    protocols: dict[str, set[int]], listeners: Iterable[str], protocol: str | None
+) -> Iterator[Obstacle]:
+    """Name the listeners of one port of the nodes at which brokers speak another protocol than the port does:
+    that of the first one, unless it is told. Clients and brokers speak to it what they speak to brokers."""
+    known = [name for name in listeners if name in protocols]
+    for name in known:
+        spoken = protocols[known[0]] if protocol is None else {PROTOCOL_NUMBERS[protocol]}
+        if protocols[name] != spoken:
+            theirs = _in_words(protocols[name])
             yield Obstacle(
                 BLOCKS,
                 "listener-protocol",
-                f"Listener {name} speaks {spoken}, and the tier's port {protocol}: a node has one port, so "
-                "all its listeners speak the same.",
-                f"Set the tier's listener.security.protocol to {spoken}, or have the brokers' listeners "
-                "speak the same.",
+                f"Listener {name} speaks {theirs}, and the tier's port {_in_words(spoken)}: all listeners of "
+                "a port speak the same.",
+                "Give it a second port, as one of upstream.other.listener.names: upstream.other.port "
+                "(another port in --listeners, for a plan). If it is that of clients, set the tier's "
+                f"listener.security.protocol to {theirs}.",
             )
+
+
+def _in_words(protocols: Iterable[int]) -> str:
+    return "/".join(PROTOCOLS.get(number, str(number)) for number in sorted(protocols))
 
 
 def _rights(facts: Facts, wishes: Wishes) -> Iterator[Obstacle]:

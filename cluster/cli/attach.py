@@ -38,7 +38,7 @@ EXIT_NOT_SEEN: Final = EXIT_WRONG_SETTING
 NOTHING_BEGUN: Final = "nothing is taken over: `groupd attach` begins that"
 WIDE: Final = 120
 """How wide a terminal has to be for a table of obstacles; on a narrower one they stand below each other."""
-_LISTENER: Final = re.compile(r"([A-Za-z0-9_.-]+)://[^/]*:\d{1,5}")
+_LISTENER: Final = re.compile(r"([A-Za-z0-9_.-]+)://[^/]*:(\d{1,5})")
 _ADDRESS: Final = re.compile(r"\S+:\d{1,5}")
 _COLOURS: Final = {"blocks": "red", "warns": "yellow"}
 
@@ -215,6 +215,7 @@ def _begin(
         upstream.listeners,
         upstream.protocol,
         asks_for_rights=upstream.has_authorizer,
+        apart=frozenset(upstream.apart),
     )
     made = planned(_looked(_Cluster(upstream.brokers, upstream.controllers, *configs)), wishes)
     if made.is_blocked or (made.obstacles and not despite):
@@ -257,14 +258,17 @@ def _plan(cluster: _Cluster, ids: range, listeners: list[str] | None, *, as_json
     from cluster.attaching.plan import plain, planned
 
     try:
-        names = tuple(_names(listeners)) if listeners else LISTENERS_DEFAULT
+        ports = _ports(listeners) if listeners else {name: {""} for name in LISTENERS_DEFAULT}
         facts = _looked(cluster)
     except TierError as error:
         fail(str(error), EXIT_NOT_SEEN)
     except KeyboardInterrupt:
         fail("interrupted", EXIT_INTERRUPTED)
     # The tier's port will speak what brokers speak at the first of them.
-    made = planned(facts, Wishes(ids.start, len(ids), names, protocol_of(facts, names[0])))
+    first = next(iter(ports))
+    apart = frozenset(name for name, each in ports.items() if each.isdisjoint(ports[first]))
+    spoken = protocol_of(facts, first)
+    made = planned(facts, Wishes(ids.start, len(ids), tuple(ports), spoken, apart=apart))
     if as_json:
         print_json(plain(made))
     else:
@@ -296,14 +300,14 @@ def _looked(cluster: _Cluster) -> Facts:
     return run(properties(bootstrap, config), work)
 
 
-def _names(listeners: list[str]) -> list[str]:
-    """Return the names of listeners. Raises TierError."""
-    found = []
+def _ports(listeners: list[str]) -> dict[str, set[str]]:
+    """Return the names of listeners, each with its ports. Raises TierError."""
+    found: dict[str, set[str]] = {}
     for text in ",".join(listeners).split(","):
         listener = _LISTENER.fullmatch(text.strip())
         if listener is None:
             raise TierError(f"--listeners {text.strip()}: NAME://HOST:PORT is expected")
-        found.append(listener[1])
+        found.setdefault(listener[1], set()).add(listener[2])
     return found
 
 

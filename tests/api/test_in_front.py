@@ -92,6 +92,17 @@ def test_a_partition_that_a_broker_leads_is_there() -> None:
     assert (told.node_id, told.host, told.port) == (1, "one", 9_092)
 
 
+@pytest.mark.parametrize(("leader", "told_at"), [(1, (1, "inner", 9_093)), (1_001, (1_002, "tier-2", 9_202))])
+def test_a_client_of_the_brokers_own_listener_is_sent_there(leader: int, told_at: tuple[Any, ...]) -> None:
+    """Nodes have a second port for it."""
+    spec = SPEC._replace(other_listeners=("INTERNAL",), other_protocol="SSL", other_port_shift=100)
+    points = [{"name": "INTERNAL", "host": "inner", "port": 9_093, "security_protocol": 1}]
+    values = registered(1, 12, fenced=False, end_points=points), *OFFSETS, partition(0, 8, leader)
+    told = coordinator(view_of(cluster_of(*values))._replace(spec=spec, listener="INTERNAL"))
+    assert told is not None
+    assert (told.node_id, told.host, told.port) == told_at
+
+
 @pytest.mark.parametrize(
     ("broker", "leader"),
     [(-1, 2), (2, 2), (9, 2), (1_002, 3), (1_002, -1)],

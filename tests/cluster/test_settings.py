@@ -81,6 +81,7 @@ def test_a_tier_starts_beside_the_variable_that_names_the_cache_of_the_tests() -
         ({"racks": "a,b"}, "one for each of the 3 nodes"),
         ({"advertised.port": "9094"}, "3 ports beside those of the nodes (9092 to 9094)"),
         ({"advertised.port": "65535"}, "and below 65536"),
+        ({"upstream.other.port": "9093"}, "upstream.other.port = 9093 (flag): 3 ports beside those of the"),
         ({"history.dir": "nowhere://a"}, "history.dir = 'nowhere://a' (flag): Protocol not known"),
         (
             {"upstream.controllers": "c:1"},

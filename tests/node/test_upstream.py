@@ -215,6 +215,9 @@ def test_status_says_that_it_is_no_broker_yet(tmp_path: Path) -> None:
         assert (status["broker_id"], status["state"], status["problem"]) == (1_001, "not registered", None)
         assert node.own_version == -1
         screen: Any = None
-        assert node.answer_in_place({}, False, screen, (Header(METADATA, 1, 1), metadata(), 0)) is None
+        assert (
+            node.answer_in_place("PLAINTEXT", {}, False, screen, (Header(METADATA, 1, 1), metadata(), 0))
+            is None
+        )
 
     told(story, tmp_path)

@@ -110,11 +110,20 @@ def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"upstream_first_broker_id": 5}, {"upstream_listener_name": "OTHER"}], ids=str
+    "given",
+    [{"upstream_first_broker_id": 5}, {"upstream_listener_name": "OTHER"}, {"upstream_other_port": 9_500}],
+    ids=str,
 )
 def test_what_the_cluster_knows_the_nodes_by_cannot_change(given: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(TierError, match="cannot change to"):
         Start(tmp_path, in_front_of("mine", ("c", 1)))(**given)
+
+
+def test_a_second_port_needs_a_listener(tmp_path: Path) -> None:
+    cluster = {"upstream.bootstrap.servers": "b:1", "upstream.controllers": "c:1"}
+    settings = load({"data.dir": str(tmp_path), **cluster, "upstream.other.port": 9_500}, environment={})
+    with pytest.raises(TierError, match=r"it needs upstream\.other\.listener\.names"):
+        in_front(settings)
 
 
 def test_status_says_what_the_nodes_are_to_the_cluster(capsys: pytest.CaptureFixture[str]) -> None:

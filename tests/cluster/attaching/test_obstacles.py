@@ -199,7 +199,18 @@ def test_a_listener_that_speaks_another_protocol_than_the_tier() -> None:
     found = only(seen, listeners=names, protocol="PLAINTEXT")
     assert (found.severity, found.name) == (BLOCKS, "listener-protocol")
     assert "Listener SECURE speaks SSL, and the tier's port PLAINTEXT" in found.what
-    assert obstacles(seen, Wishes(listeners=names)) == (), "nobody has said yet what the tier speaks"
+    assert "upstream.other.port" in found.do
+    assert only(seen, listeners=names) == found, "the first one is that of clients, who has said so or not"
+
+
+def test_a_listener_that_has_a_second_port_speaks_there_what_brokers_do() -> None:
+    seen = facts(listening(1, ("PLAINTEXT", 0), ("INTERNAL", 1), ("OTHER", 0)))
+    wishes = Wishes(listeners=("PLAINTEXT", "INTERNAL", "OTHER"), protocol="PLAINTEXT")
+    (found,) = obstacles(seen, wishes)
+    assert "Listener INTERNAL speaks SSL, and the tier's port PLAINTEXT" in found.what
+    assert obstacles(seen, wishes._replace(apart=frozenset({"INTERNAL"}))) == ()
+    (found,) = obstacles(seen, wishes._replace(apart=frozenset({"INTERNAL", "OTHER"})))
+    assert "Listener OTHER speaks PLAINTEXT, and the tier's port SSL" in found.what
 
 
 def test_what_brokers_speak_at_a_listener() -> None:
