@@ -7,8 +7,6 @@ import contextlib
 import json
 import shutil
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,71 +17,20 @@ import pytest
 from aiokafka.helpers import create_ssl_context
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from bench.ground.throwaway import Tier
-from cluster.child_process import ROOT
-from cluster.ports import free_ports
 from tests.authority import Authority, Issued
 from tests.polling import DEADLINE_S, until
 from tests.tier.conftest import kill
+from tests.tier.guarded import MECHANISMS, NODES, PARTITIONS, Guarded, running, with_users
 from tests.tier.python_readers import SETTINGS
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(400)]
 
-NODES = 3
-PARTITIONS = 6
 OFFSETS_PARTITIONS = 4
-PASSWORD = "alice's password"
-MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-
-
-class Guarded:
-    """A tier with TLS, and what its clients need."""
-
-    def __init__(self, tier: Tier, authority: Authority, keystore: Path) -> None:
-        self.tier = tier
-        self.authority = authority
-        self.keystore = keystore
-
-    def login(self, mechanism: str = MECHANISMS[0]) -> dict[str, Any]:
-        return {
-            "bootstrap.servers": self.tier.bootstrap,
-            "security.protocol": "SASL_SSL",
-            "ssl.ca.location": str(self.authority.path),
-            "sasl.mechanism": mechanism,
-            "sasl.username": "alice",
-            "sasl.password": PASSWORD,
-        }
-
-    def python_login(self, mechanism: str) -> dict[str, Any]:
-        """The same for kafka-python and aiokafka."""
-        return {
-            "bootstrap_servers": self.tier.bootstrap,
-            "security_protocol": "SASL_SSL",
-            "ssl_context": create_ssl_context(cafile=str(self.authority.path)),
-            "sasl_mechanism": mechanism,
-            "sasl_plain_username": "alice",
-            "sasl_plain_password": PASSWORD,
-        }
-
-
-@contextlib.contextmanager
-def running(directory: Path, *flags: str) -> Iterator[Guarded]:
-    authority = Authority(directory / "ca")
-    keystore = directory / "keystore.pem"
-    shutil.copy(authority.certify("node", subject="/O=groupd/CN=node").both, keystore)
-    files = (f"--set=ssl.keystore.location={keystore}", f"--set=ssl.truststore.location={authority.path}")
-    with Tier(*files, "--set=group.initial.rebalance.delay.ms=0", *flags, port=free_ports(NODES)) as tier:
-        yield Guarded(tier, authority, keystore)
 
 
 @pytest.fixture(scope="module")
 def scram(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    flags = ("--set=listener.security.protocol=SASL_SSL",)
-    with running(tmp_path_factory.mktemp("scram"), *flags) as guarded:
-        guarded.tier.run("topics", "create", "orders", "--partitions", str(PARTITIONS))
-        command = [sys.executable, "-m", "cluster.cli", "users", "add", "alice", "--password-stdin"]
-        command += ["--data-dir", str(guarded.tier.data_dir)]
-        subprocess.run(command, input=PASSWORD + "\n", text=True, timeout=60, check=True, cwd=ROOT)
+    with with_users(tmp_path_factory.mktemp("scram")) as guarded:
         yield guarded
 
 
