@@ -14,7 +14,8 @@ from typing import IO
 
 from tests.kafka import jvm
 
-TIMEOUT_S = 60
+TIMEOUT_S = 120
+"""How long a tool may take: Kafka's own clients give up after 60 s, and what they say then is to be heard."""
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 ALL_GROUPS = "org.apache.kafka.tools.GroupsCommand"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
@@ -69,7 +70,7 @@ class Tools:
         self._output.close()
 
     def attempt(self, main_class: str, *arguments: str, lines_in: str = "") -> Run:
-        """Run the tool to its end, whatever it is. AssertionError after a minute: the JVM is lost."""
+        """Run the tool to its end, whatever it is. AssertionError after two minutes: the JVM is lost."""
         fields = (lines_in, main_class, "--bootstrap-server", self._bootstrap, *arguments)
         self._input.write(",".join(base64.b64encode(field.encode()).decode() for field in fields) + "\n")
         self._input.flush()
