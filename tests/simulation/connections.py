@@ -124,6 +124,10 @@ class Connections:
         if self.lane is not None:
             self.lane.turned()
 
+    def fallen(self) -> None:
+        if self._taken is not None:
+            self._taken.fallen()
+
     def release(self, token: int, body: Any) -> None:
         """Pass the replica's answer on, unless it is held."""
         if self._held is None or not self._held.keeps(token, body):

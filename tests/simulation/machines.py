@@ -293,6 +293,7 @@ class Watch:
         process = self._process
         process.world.note(process.name, "no longer leads")
         self._machine.on_fallen()
+        process.connections.fallen()
         process.world.answers.fallen(process)
 
 

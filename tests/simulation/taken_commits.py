@@ -93,8 +93,15 @@ class TakenCommits:
         last[:] = new
         return True
 
+    def fallen(self) -> None:
+        """Decide what was gathered: the lane itself decides all that a call has taken within that call, so
+        that nothing waits in it when its replica leads no more."""
+        self._decide()
+
     def _decide(self) -> None:
         gathered, self._gathered = self._gathered, []
+        if not gathered:
+            return
         replica, packed, now_ms = self._replica, b"", self._process.now_ms()
         for request, steady in gathered:
             record, at = _record(request, steady, now_ms)
