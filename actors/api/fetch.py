@@ -15,8 +15,9 @@ from actors.api.context import BrokerContext
 from actors.api.data import READ_COMMITTED, READ_UNCOMMITTED
 from actors.api.fetch_answers import NO_RECORDS, Read, answer_entity
 from actors.ground.topic_names import INTERNAL_TOPICS
+from actors.protocol.followers import follower_of
 from actors.protocol.header import Header
-from actors.security.topic_checks import RestrictedFetch, follower_of
+from actors.security.topic_checks import RestrictedFetch
 from actors.topics.errors import LogError
 from actors.topics.fetch_sessions import (
     FIRST_EPOCH,

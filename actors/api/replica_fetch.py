@@ -19,8 +19,9 @@ from actors.api.fetch import TOPIC_IDS_SINCE, fetch
 from actors.catalog import codec
 from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.protocol.api_keys import FETCH
+from actors.protocol.followers import follower_of
 from actors.protocol.header import Header
-from actors.security.topic_checks import RestrictedFetch, follower_of
+from actors.security.topic_checks import RestrictedFetch
 from actors.topics.fetch_sessions import LAST_EPOCH, NO_SESSION
 
 _ALONE = {"session_id": NO_SESSION, "session_epoch": LAST_EPOCH, "forgotten_topics_data": ()}

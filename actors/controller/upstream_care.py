@@ -70,6 +70,7 @@ class UpstreamCare:
         self._following: asyncio.Task[None] | None = None
         self._leading: asyncio.Task[None] | None = None
         self._care: _Care | None = None
+        self._has_goal = asyncio.Event()
 
     def start(self) -> None:
         """Begin to follow the cluster's metadata."""
@@ -81,7 +82,9 @@ class UpstreamCare:
             self._following.cancel()
 
     def lead(self, *, is_leading: bool) -> None:
-        """Take note of whether this replica leads the controllers."""
+        """Take note of whether this replica leads the controllers, and of what may have changed."""
+        if self._state().upstream_goal != DETACHED:
+            self._has_goal.set()
         if is_leading and self._leading is None:
             self._leading = asyncio.ensure_future(self._lead())
         elif not is_leading and self._leading is not None:
@@ -120,9 +123,9 @@ class UpstreamCare:
     async def _lead(self) -> None:
         """Care for as long as this replica leads, and something is to be done."""
         while True:
+            self._has_goal.clear()
             if self._state().upstream_goal == DETACHED:
-                await asyncio.sleep(LOOK_S)
-                continue
+                await self._has_goal.wait()
             self._care = _Care(self._spec, self._namespace, self._state, self._follower, self._gone)
             try:
                 await self._care.run()

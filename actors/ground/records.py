@@ -438,8 +438,13 @@ class TakenLogValue(NamedTuple):
     served_epoch: int = -1
     """The leader epoch upstream in which the groups began to be served; -1: not known."""
     kept_epoch: int = -1
-    """The lowest leader epoch of batches that are taken: the groups were served here before brokers led
-    again, and what is older is here already. It is -1 if they were not."""
+    """The lowest leader epoch of batches that are taken, or were: brokers led what the tier alone had, and
+    what is older is here already. It is -1 if that was never so."""
+    acknowledged_offset: int = 0
+    """The offset before which Kafka had acknowledged everything when this was taken: its high watermark."""
+    released_epoch: int = -1
+    """The leader epoch of a node of ours in which brokers have everything that was sealed, so that they may
+    lead in the next one; -1: they have not."""
 
 
 FOLLOWED, SERVED, DROPPED, SEALED = range(4)

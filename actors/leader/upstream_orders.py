@@ -14,11 +14,13 @@ from typing import Final
 from actors.coordinator.shard import CoordinatorShard
 from actors.coordinator.take_over.inside import (
     DROP_TAKEN,
+    RELEASE,
     RETAKE,
     SEAL_SERVED,
     SERVE,
     UNSEAL,
     DropTakenRequest,
+    ReleaseRequest,
     RetakeRequest,
     SealServedRequest,
     ServeRequest,
@@ -32,7 +34,7 @@ from actors.leader.serving import serving_shard
 from actors.replica.host import ReplicaHost
 from actors.upstream import orders
 from actors.upstream.controllers import Connect
-from actors.upstream.offsets_following import OffsetsFollower
+from actors.upstream.offsets_following import OffsetsFollower, lacks_acknowledged
 from actors.upstream.orders import Order, OrderUnreadable, Standing, unpack_order
 
 log = logging.getLogger("groupd.upstream")
@@ -76,6 +78,7 @@ class UpstreamOrders:
             orders.SEAL: self._seal,
             orders.UNSEAL: self._unseal,
             orders.RETAKE: self._retake,
+            orders.RELEASE: self._release,
         }
         self._order = Order(orders.LOOK)
         self._ordered_at = 0.0
@@ -159,6 +162,16 @@ class UpstreamOrders:
         self._note(await self._own.ask_shard(SERVE, request))
 
     async def _drop(self, order: Order) -> None:
+        """Remove what was taken, unless Kafka lacks what it had acknowledged of it."""
+        taken = self._taken()
+        if taken is not None and taken.phase == records.FOLLOWED and taken.topic_id == order.topic_id:
+            lacks = await lacks_acknowledged(order.source, self._partition, self._connect, taken)
+            if isinstance(lacks, str):
+                self._problem = lacks
+                return
+            if lacks:
+                await self._retake(order)
+                return
         self._note(await self._own.ask_shard(DROP_TAKEN, DropTakenRequest()))
 
     async def _seal(self, order: Order) -> None:
@@ -169,8 +182,11 @@ class UpstreamOrders:
 
     async def _retake(self, order: Order) -> None:
         assert order.source is not None, "a broker leads"
-        request = RetakeRequest(order.topic_id, order.source.leader_epoch, order.led_epoch)
+        request = RetakeRequest(order.topic_id, order.source.leader_epoch)
         self._refuse_waiting(await self._own.ask_shard(RETAKE, request))
+
+    async def _release(self, order: Order) -> None:
+        self._note(await self._own.ask_shard(RELEASE, ReleaseRequest(order.led_epoch)))
 
     def _refuse_waiting(self, answer: TakenResponse) -> None:
         """Refuse who waits for groups that are not served here any more."""
@@ -199,4 +215,6 @@ class UpstreamOrders:
             phase = orders.RETAKEN
         if phase == orders.SERVED and shard.state.is_closed:
             phase = orders.FOLLOWED  # its groups are still being looked at
-        return standing._replace(phase=phase, next_offset=taken.next_offset)
+        return standing._replace(
+            phase=phase, next_offset=taken.next_offset, released_epoch=taken.released_epoch
+        )

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from functools import partial
 from typing import Protocol
 
 from kio.schema.errors import ErrorCode
@@ -106,8 +105,8 @@ class InternalTopics:
         self._tasks = Tasks("a log of an internal topic")
 
     def give_to_brokers(self, leader_epochs: LeaderEpochs) -> None:
-        """Make logs that brokers of a cluster upstream can load, in the leader epochs of that cluster, and of
-        large states, too: groups could not go back otherwise."""
+        """Make logs that brokers of a cluster upstream can load, and of large states, too: groups could not
+        go back otherwise. Brokers ask in the leader epochs of that cluster."""
         self._leader_epochs = leader_epochs
         self._bounds.state_bytes_max = GIVEN_STATE_BYTES_MAX
 
@@ -171,8 +170,8 @@ class InternalTopics:
     def _reading(self, place: Place) -> _Reading:
         reading = self._readings.get(place)
         if reading is None:
-            epoch = None if self._leader_epochs is None else partial(self.leader_epoch, *place)
-            made = MadeLog(place, self._appended, self._clock_ms, self._bounds, epoch)
+            is_given = self._leader_epochs is not None
+            made = MadeLog(place, self._appended, self._clock_ms, self._bounds, is_for_brokers=is_given)
             reading = self._readings[place] = _Reading(made, self._clock_ms())
             self._tasks.spawn(self._read(place, reading))
         reading.used_ms = self._clock_ms()

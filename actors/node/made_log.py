@@ -29,7 +29,7 @@ from actors.ground.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from actors.protocol.offsets_feed import Piece
 from actors.topics.batch import end_marker, plain_batch, transactional_batch
 from actors.topics.errors import LogError
-from actors.topics.partition_log import LEADER_EPOCH, LogSettings, PartitionLog
+from actors.topics.partition_log import LogSettings, PartitionLog
 
 log = logging.getLogger("groupd.broker")
 
@@ -58,6 +58,10 @@ class Conversion(Protocol):
 
     schemas: Schemas
     """The table by which the records are written."""
+
+    @property
+    def leader_epoch(self) -> int:
+        """Return the leader epoch that batches have from now on, as far as that is not lower than before."""
 
     def restart(self) -> None:
         """Forget everything, because the whole state comes anew."""
@@ -98,14 +102,9 @@ class Bounds:
         self.tail_batches_max = tail_batches_max
 
 
-def _own_epoch() -> int:
-    return LEADER_EPOCH
-
-
 class MadeLog:
-    """The log of one partition as it is made of what a feed gives. With `leader_epoch` it is one for brokers
-    of an upstream cluster: they shall be able to load it, and `leader_epoch` gives the epoch in which the
-    partition is led there now."""
+    """The log of one partition as it is made of what a feed gives. With `is_for_brokers` it is one that
+    brokers of an upstream cluster can load."""
 
     def __init__(
         self,
@@ -113,15 +112,15 @@ class MadeLog:
         appended: Appended,
         clock_ms: Callable[[], int],
         bounds: Bounds,
-        leader_epoch: Callable[[], int] | None = None,
+        *,
+        is_for_brokers: bool = False,
     ) -> None:
         self._place = place
         self._tell = appended
         self._clock_ms = clock_ms
         self._bounds = bounds
-        self._leader_epoch = leader_epoch or _own_epoch
-        is_for_brokers = leader_epoch is not None and place.topic == OFFSETS_TOPIC
-        self._records: Conversion = LoadableRecords() if is_for_brokers else CONVERSIONS[place.topic]()
+        is_loaded = is_for_brokers and place.topic == OFFSETS_TOPIC
+        self._records: Conversion = LoadableRecords() if is_loaded else CONVERSIONS[place.topic]()
         self._log = PartitionLog(_SETTINGS, 0, lambda _: None)
         self._kept_from = 0
         """What stands from this offset on outlives the next state, so that a reader that is a little behind
@@ -234,7 +233,7 @@ class MadeLog:
     def _append_own(self, batch: bytes, now_ms: int) -> None:
         if not self._is_in_state and self._tail_share < _KEPT_FROM_SHARE:
             self._kept_from = self._log.end_offset
-        self._log.epochs.assign(self._leader_epoch(), self._log.end_offset)
+        self._log.epochs.assign(self._records.leader_epoch, self._log.end_offset)
         size_bytes = self._log.append_own(batch, now_ms).size_bytes
         self._size_bytes += size_bytes
         self._batches += 1

@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode
 from actors.ground.acl import CLUSTER_NAME, Operation, ResourceType
 from actors.protocol import entities
 from actors.protocol.errors import HangUp
+from actors.protocol.followers import follower_of
 from actors.protocol.header import Header
 from actors.protocol.metadata_entities import (
     NO_AUTHORIZED_OPERATIONS,
@@ -25,7 +26,6 @@ FAILED: Final = ErrorCode.topic_authorization_failed
 FAILED_MESSAGE: Final = "Topic authorization failed."
 _TOPIC_IDS_OF_DELETION_SINCE: Final = 6
 _OPERATIONS_OF_METADATA_SINCE: Final = 8
-_REPLICA_STATE_SINCE: Final = 15
 _REFUSED_AS_A_WHOLE: Final = (ErrorCode.invalid_request, ErrorCode.unknown_server_error)
 """Errors of DescribeTopicPartitions that do not concern the topic that has them."""
 
@@ -174,13 +174,6 @@ def fetch(asking: Asking, header: Header, entity: Any) -> Screened:
     if asking.may_cluster(Operation.CLUSTER_ACTION):
         return Screened(entity)
     return Screened(RestrictedFetch(entity, lambda _: False))
-
-
-def follower_of(version: int, entity: Any) -> tuple[int, int] | None:
-    """Return id and epoch of the broker that fetches as a follower; None for a consumer (KIP-903)."""
-    state = entity.replica_state if version >= _REPLICA_STATE_SINCE else None
-    broker_id, epoch = (entity.replica_id, -1) if state is None else (state.replica_id, state.replica_epoch)
-    return None if broker_id < 0 else (broker_id, epoch)
 
 
 def produce(asking: Asking, header: Header, entity: Any) -> Screened:

@@ -7,7 +7,7 @@ not fulfilled: so none is remembered by whoever gets it.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from actors.upstream.orders import DROP, FOLLOW, LOOK, RETAKE, SEAL, SERVE, UNSEAL, Order, Standing
+from actors.upstream.orders import DROP, FOLLOW, LOOK, RELEASE, RETAKE, SEAL, SERVE, UNSEAL, Order, Standing
 from actors.upstream.partitions import RaftLeader
 
 UNANSWERED_MS: Final = 500
@@ -15,6 +15,7 @@ UNANSWERED_MS: Final = 500
 EVERY_MS: Final[Mapping[str, int]] = {
     SERVE: 50,
     SEAL: 50,
+    RELEASE: 20,
     UNSEAL: 50,
     RETAKE: 50,
     DROP: 200,

@@ -17,6 +17,7 @@ from actors.network.wire import Closed, Wire
 from actors.upstream.controller import Controller, newest_version
 from actors.upstream.controllers import (
     ADDRESSES_MAX,
+    SOFTWARE,
     UNREADABLE,
     ActiveController,
     Address,
@@ -126,8 +127,7 @@ async def features_of(active: ActiveController) -> Mapping[str, Any]:
         "api_versions",
         version_of("api_versions", active.versions, (4,)) or 3,
         timeout_s=REQUEST_TIMEOUT_S,
-        client_software_name="groupd",
-        client_software_version="1",
+        **SOFTWARE,
     )
 
 

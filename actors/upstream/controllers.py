@@ -26,6 +26,8 @@ raises OSError, TimeoutError or Closed."""
 METADATA_TOPIC: Final = "__cluster_metadata"
 CONTROLLERS: Final = 2
 """The endpoint type for which DescribeCluster tells of controllers instead of brokers."""
+SOFTWARE: Final[Mapping[str, Any]] = {"client_software_name": "groupd", "client_software_version": "1"}
+"""What the tier says of itself in ApiVersions."""
 REQUEST_TIMEOUT_S: Final = 5.0
 ADDRESSES_MAX: Final = 64
 """How many controllers' addresses are known at most."""

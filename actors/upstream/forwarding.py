@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from actors.ground.limits import FORWARDED_BYTES_MAX, FORWARDED_MAX, FORWARDING_CONNECTIONS_MAX
 from actors.network.frames import with_length
 from actors.network.wire import Closed, Wire
-from actors.upstream.controllers import UNREADABLE, Address, Connect, Versions, version_of, words
+from actors.upstream.controllers import SOFTWARE, UNREADABLE, Address, Connect, Versions, version_of, words
 
 log = logging.getLogger(__name__)
 
@@ -160,12 +160,9 @@ class Forwarding:
         wire, versions = await self._connect(address)
         try:
             version = version_of("api_versions", versions, (4, 3))
-            answer = {} if version is None else await wire.call("api_versions", version, **_SOFTWARE)
+            answer = {} if version is None else await wire.call("api_versions", version, **SOFTWARE)
         except BaseException:
             await wire.close()
             raise
         self.offered = Offered(versions, answer.get("supported_features", ()))
         return wire
-
-
-_SOFTWARE: Final[Mapping[str, Any]] = {"client_software_name": "groupd", "client_software_version": "1"}

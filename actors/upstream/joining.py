@@ -17,7 +17,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from actors.upstream.image import NO_LEADER
-from actors.upstream.moves import Cancel, Move, ToIsr, ToReplicas, goal, is_led_outside
+from actors.upstream.moves import Cancel, Move, ToIsr, ToReplicas, goal
 from actors.upstream.orders import (
     DROP,
     DROPPING,
@@ -103,8 +103,7 @@ def step(
 ) -> Step:
     """Return the next step of one partition. `live` are the nodes of the tier that can lead."""
     target, takes, gives_back = wanted
-    if standing.phase in (SERVED, SEALED):
-        return Step(ELSEWHERE if is_led_outside(state, tier) else ATTACHED, LOOK)
+    assert standing.phase not in (SERVED, SEALED), "leaving.step decides about these"
     if is_ours(state, tier):
         if set(state.isr) - tier:
             return Step(TAKING, LOOK, ToIsr(tuple(each for each in state.isr if each in tier)))

@@ -5,10 +5,12 @@ A step is decided by what is to be seen alone, as in `joining`:
 
 1. The partition is reassigned to brokers, and to them only: they begin to fetch as followers.
 2. When they have nearly all, the partition is sealed: nothing of its groups changes any more.
-3. When they have all of it, the leader upstream, which is ours, says that they are in sync. With that the
-   reassignment ends, and the controller elects the first of them: so no broker is ever in sync while commits
-   are acknowledged that it does not have.
-4. A broker leads, and what is here is removed.
+3. When they have all of it, that is noted here, with the epoch in which our node leads.
+4. The leader upstream, which is ours, says that they are in sync. With that the reassignment ends, and the
+   controller elects the first of them: so no broker is ever in sync while commits are acknowledged that it
+   does not have.
+5. A broker leads in the next epoch, and what is here is removed. A broker that leads without the note, or in
+   a later epoch, may have been elected though it lacks something: it is taken over again.
 
 If it does not get on, the reassignment is cancelled, and then the seal is taken back. Never the other way
 round: as long as brokers are among the replicas, an AlterPartition that is under way may make one lead. And
@@ -22,7 +24,7 @@ from typing import Final, NamedTuple
 from actors.upstream.given import GivenLog
 from actors.upstream.joining import ATTACHED, ELSEWHERE, Step
 from actors.upstream.moves import ToIsr, ToReplicas, goal, is_led_outside
-from actors.upstream.orders import DROP, LOOK, RETAKE, SEAL, SEALED, SERVED, UNSEAL, Standing
+from actors.upstream.orders import DROP, LOOK, RELEASE, RETAKE, SEAL, SEALED, SERVED, UNSEAL, Standing
 from actors.upstream.partitions import PartitionState, RaftLeader
 
 LEAVING: Final = "leaving"
@@ -75,7 +77,8 @@ def step(
     assert standing.phase in (SERVED, SEALED), standing
     is_sealed, brokers = standing.phase == SEALED, brokers_in(state, tier)
     if is_led_outside(state, tier):
-        return Step(GIVEN_BACK, DROP) if is_sealed else Step(ELSEWHERE, RETAKE)
+        was_given = is_sealed and standing.released_epoch == state.leader_epoch - 1
+        return Step(GIVEN_BACK, DROP) if was_given else Step(ELSEWHERE, RETAKE)
     is_led = watched.leader is not None and state.leader == watched.leader.broker_id
     # What was moved by somebody else, or has a broker that is away, cannot end well.
     is_good = set(goal(state)) == set(brokers) <= set(watched.epochs) if brokers else bool(watched.targets)
@@ -85,9 +88,12 @@ def step(
         return Step(LEAVING, LOOK, ToReplicas(watched.targets))
     if not is_sealed:
         return Step(LEAVING, SEAL if _are_near(brokers, watched) else LOOK)
+    if not _have_all(brokers, watched):
+        return Step(SEALING, SEAL)
+    if standing.released_epoch != state.leader_epoch:
+        return Step(SEALING, RELEASE)
     isr = (state.leader, *(each for each in state.isr if each != state.leader), *brokers)
-    move = ToIsr(tuple(dict.fromkeys(isr))) if _have_all(brokers, watched) else None
-    return Step(SEALING, SEAL, move)
+    return Step(SEALING, SEAL, ToIsr(tuple(dict.fromkeys(isr))))
 
 
 def _stays(brokers: tuple[int, ...], *, is_sealed: bool) -> Step:

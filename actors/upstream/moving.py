@@ -30,6 +30,7 @@ from actors.upstream.orders import (
     FOLLOW,
     LOOK,
     NOTHING,
+    RELEASE,
     RETAKE,
     RETAKEN,
     SEALED,
@@ -111,8 +112,6 @@ class Moving:
         self._steps: dict[int, Step] = {}
         self._seen: Seen | None = None
         self._served: set[int] = set()
-        self._led: dict[int, int] = {}
-        """Partition -> the last leader epoch in which a node of ours was seen to lead it upstream."""
         self._leaves: dict[int, Effort] = {}
         self._fresh = Fresh()
         self._refuses_cordoned = False
@@ -129,11 +128,6 @@ class Moving:
         live = seen.tier & live_brokers(seen.brokers)
         self.problem = _problem(seen, live)
         self._fresh.look(seen.partitions, seen.metadata_offset)
-        self._led.update(
-            (index, state.leader_epoch)
-            for index, state in seen.partitions.items()
-            if state.leader in seen.tier
-        )
         self._steps = self._decided(seen, live, now_ms)
         requests: list[Request] = list(self._created_topic(seen, live, moment))
         requests += requests_of(list(self._moved(seen, moment)), seen.brokers)
@@ -191,7 +185,7 @@ class Moving:
                 self._reports.append(Taken(OFFSETS_TOPIC, ask.partition, last.next_offset, last.records))
         elif last.phase in (NOTHING, DROPPING, RETAKEN):
             self._served.discard(ask.partition)
-            if before == SEALED:
+            if before == SEALED and last.phase != RETAKEN:
                 self._reports.append(GivenBack(OFFSETS_TOPIC, ask.partition))
 
     def given(self, broker_id: int, logs: Mapping[int, GivenLog], asked_offset: int) -> None:
@@ -323,7 +317,7 @@ class Moving:
         return not any(seen.brokers[each].cordoned_log_dirs for each in target)
 
     def _is_retaken(self, index: int) -> bool:
-        """Return whether a partition is taken over again, because brokers led what the tier had served. It
+        """Return whether a partition is taken over again, because brokers led what the tier alone had. It
         has to be, whatever the goal is."""
         return self._asks.last(index).phase == RETAKEN
 
@@ -448,9 +442,11 @@ class Moving:
         address = seen.addresses.get(state.leader)
         source = None if address is None else Source(state.leader, *address, state.leader_epoch)
         if decided.order == RETAKE and source is not None:
-            return Order(RETAKE, seen.topic_id, source, led_epoch=self._led.get(index, -1))
-        if decided.order == SERVE:
-            return Order(SERVE, seen.topic_id, led_epoch=state.leader_epoch)
+            return Order(RETAKE, seen.topic_id, source)
+        if decided.order == DROP:
+            return Order(DROP, seen.topic_id, source)
+        if decided.order in (SERVE, RELEASE):
+            return Order(decided.order, seen.topic_id, led_epoch=state.leader_epoch)
         if decided.order != FOLLOW:
             return Order(LOOK if decided.order == RETAKE else decided.order, seen.topic_id)
         live = live_brokers(seen.brokers)

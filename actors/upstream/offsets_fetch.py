@@ -26,8 +26,13 @@ from actors.upstream.orders import Source
 FETCH_VERSIONS: Final = (18, 17, 16, 15)
 """Which versions are spoken: in older ones than these a replica has no epoch (KIP-903, Kafka 3.5)."""
 LIST_OFFSETS_VERSIONS: Final = (7, 6, 5, 4)
+EPOCH_VERSIONS: Final = (4, 3)
+"""Which versions of OffsetForLeaderEpoch are spoken: in older ones than these nobody says who asks."""
 EARLIEST: Final = -2
 _LOST: Final = (OSError, TimeoutError, Closed, Elsewhere, *UNREADABLE)
+
+NO_REPLICA: Final = -1
+"""Who asks as no replica."""
 
 Replica = tuple[int, int]
 """The id and the epoch of a broker of the upstream cluster that is a replica of the partition."""
@@ -108,14 +113,34 @@ class LeaderLinks:
         }
         topics = [{"name": OFFSETS_TOPIC, "partitions": [asked]}]
         fields = {"replica_id": broker_id, "isolation_level": 0, "topics": topics}
+        row = await self._row(source, broker_id, "list_offsets", LIST_OFFSETS_VERSIONS, fields)
+        return row if isinstance(row, str) else int(row["offset"])
+
+    async def end_of_epoch(self, source: Source, epoch: int) -> int | str:
+        """Return up to which offset the leader's log may be the same as one that ends in this epoch, or in
+        words why it does not tell."""
+        asked = {
+            "partition": self._partition,
+            "current_leader_epoch": source.leader_epoch,
+            "leader_epoch": epoch,
+        }
+        topics = [{"topic": OFFSETS_TOPIC, "partitions": [asked]}]
+        fields = {"replica_id": NO_REPLICA, "topics": topics}
+        row = await self._row(source, NO_REPLICA, "offset_for_leader_epoch", EPOCH_VERSIONS, fields)
+        return row if isinstance(row, str) else max(int(row["end_offset"]), 0)
+
+    async def _row(
+        self, source: Source, broker_id: int, api: str, spoken: tuple[int, ...], fields: dict[str, Any]
+    ) -> dict[str, Any] | str:
+        """Return what an answer says of the partition, or in words why there is none."""
         try:
-            answer = await self._ask(broker_id, "list_offsets", LIST_OFFSETS_VERSIONS, fields)
+            answer = await self._ask(broker_id, api, spoken, fields)
         except _LOST as error:
             return _why(error, source)
+        row: dict[str, Any]
         (row,) = (row for topic in answer["topics"] for row in topic["partitions"])
-        if row["error_code"]:
-            return f"ListOffsets: {ErrorCode(row['error_code']).name.upper()}"
-        return int(row["offset"])
+        name = "".join(map(str.title, api.split("_")))
+        return f"{name}: {ErrorCode(row['error_code']).name.upper()}" if row["error_code"] else row
 
     async def _ask(
         self, broker_id: int, api: str, spoken: tuple[int, ...], fields: dict[str, Any]

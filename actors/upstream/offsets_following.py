@@ -17,9 +17,11 @@ from typing import Any, Final
 
 from actors.coordinator.take_over.inside import (
     DROP_TAKEN,
+    RETAKE,
     TAKE,
     DropTakenRequest,
     LogPiece,
+    RetakeRequest,
     TakenResponse,
     TakeRequest,
 )
@@ -44,6 +46,31 @@ AGAIN_PAUSES_S: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """How long, in seconds, to wait before the next try; the last one repeats. News of the leader end a pause."""
 _KNOWN: Final = LogPiece(0, 0, -1)
 """A piece that is always known: the answer comes when everything before it is committed."""
+
+
+def _lacks(source: Source, taken: TakenLogValue, shared_offset: int) -> bool:
+    """Return whether a leader whose log is the same up to this offset lacks what Kafka had acknowledged, and
+    what is here alone therefore. What is kept of groups that the tier has served stays in any case."""
+    is_other = source.leader_epoch > taken.leader_epoch
+    return is_other and shared_offset < taken.acknowledged_offset and taken.kept_epoch < 0
+
+
+async def lacks_acknowledged(
+    source: Source | None, partition: int, connect: Connect, taken: TakenLogValue
+) -> bool | str:
+    """Return whether the log of the broker that leads an offsets partition lacks what Kafka had acknowledged
+    of what was taken, or in words why that is not known."""
+    if taken.acknowledged_offset == 0 or taken.kept_epoch >= 0:
+        return False
+    if source is None:
+        return "nobody is known to lead the partition upstream: only the tier may have what was taken of it"
+    links = LeaderLinks(connect, partition)
+    await links.turn_to(source)
+    try:
+        end = await links.end_of_epoch(source, taken.leader_epoch)
+    finally:
+        await links.close()
+    return end if isinstance(end, str) else _lacks(source, taken, end)
 
 
 class OffsetsFollower:
@@ -152,12 +179,13 @@ class OffsetsFollower:
             case Take(records, high_watermark):
                 next_offset = place.next_offset
                 if records:
-                    next_offset = await take_fetched(records, place.topic_id, next_offset, self._ask)
+                    next_offset = await take_fetched(
+                        records, place.topic_id, next_offset, self._ask, high_watermark
+                    )
                 self.at_end = next_offset >= high_watermark
                 return True
             case Anew(shared_offset):
-                owed_offset = min(shared_offset, place.next_offset)
-                await self._drop("the leader's log has never had all of it", owed_offset)
+                await self._part(order, min(shared_offset, place.next_offset))
             case LookForEnds():
                 await self._begin_inside(order, place)
             case Wait():
@@ -177,8 +205,33 @@ class OffsetsFollower:
             answer = await self._ask(TAKE, TakeRequest(place.topic_id, LogPiece(0, begin, -1)))
             if answer.error_code:
                 raise TakingRefused(answer.message or answer.error_code.name)
-        else:
+        elif start > place.next_offset:
             await self._drop(f"the leader's log begins at {start} and has no offset {place.next_offset}")
+        else:
+            await self._part(order, begin.shared_offset)
+
+    async def _part(self, order: Order, shared_offset: int) -> None:
+        """Part from a leader whose log is the same up to an offset only. What is behind that was never
+        acknowledged if the leader is one that had to be in sync, and the log is taken anew; otherwise it is
+        here alone, and the leader's log is taken on top of it. Raises TakingRefused."""
+        taken = self._taken()
+        assert order.source is not None, "somebody has told them apart"
+        if taken is None or not _lacks(order.source, taken, shared_offset):
+            await self._drop("the leader's log has never had all of it", shared_offset)
+            return
+        log.warning(
+            "broker %d leads offsets partition %d without the offsets %d to %d of its log, which Kafka had "
+            "acknowledged: they are kept, and its log is taken on top of them",
+            order.source.broker_id,
+            self._partition,
+            shared_offset,
+            taken.acknowledged_offset - 1,
+        )
+        self.at_end = False
+        request = RetakeRequest(taken.topic_id, order.source.leader_epoch)
+        answer = await self._ask_shard(RETAKE, request)
+        if answer.error_code:
+            raise TakingRefused(answer.message or answer.error_code.name)
 
     async def _drop(self, why: str, owed_offset: int | None = None) -> None:
         """Remove what was taken; if Kafka may count on it, nobody is served before `owed_offset` is reached

@@ -92,7 +92,7 @@ def outcome_of(answers: Mapping[int, Fetched]) -> tuple[Outcome, str | None]:
     return Wait(), problem
 
 
-def outside(next_offset: int, start: int) -> Outcome | int:
+def outside(next_offset: int, start: int) -> Anew | int:
     """Return what is to be done about an offset that the leader refused, if its log begins at `start`: a log
     of which nothing is taken is begun there. Of another one a part was lost, or it has become another one,
     and Kafka's own followers forget their copy then, too."""

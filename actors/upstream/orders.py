@@ -25,7 +25,9 @@ UNSEAL: Final = "unseal"
 RETAKE: Final = "retake"
 """Serve the groups no more, though they were not given back: a broker leads the partition. What it writes is
 to be taken on top of what is here."""
-ORDERS: Final = frozenset({LOOK, FOLLOW, SERVE, DROP, SEAL, UNSEAL, RETAKE})
+RELEASE: Final = "release"
+"""The brokers have the whole log: note that, before one of them may lead."""
+ORDERS: Final = frozenset({LOOK, FOLLOW, SERVE, DROP, SEAL, UNSEAL, RETAKE, RELEASE})
 
 NOTHING: Final = "nothing"
 """Nothing was taken, or nothing is left of it."""
@@ -34,7 +36,7 @@ SERVED: Final = "served"
 SEALED: Final = "sealed"
 DROPPING: Final = "dropping"
 RETAKEN: Final = "retaken"
-"""The groups were served here until brokers led again, and their log is followed."""
+"""Brokers lead what the tier alone had, and their log is followed on top of that."""
 PHASES: Final = frozenset({NOTHING, FOLLOWED, SERVED, SEALED, DROPPING, RETAKEN})
 
 
@@ -62,7 +64,7 @@ class Order(NamedTuple):
     replicas: tuple[tuple[int, int], ...] = ()
     """Id and epoch of each broker of the upstream cluster that this partition's replicas are."""
     led_epoch: int = -1
-    """The last leader epoch in which one of them has led upstream, -1 if that is not known."""
+    """The leader epoch in which one of them leads upstream, -1 if that does not matter."""
 
     def pack(self) -> bytes:
         """Return the order's bytes."""
@@ -84,6 +86,8 @@ class Standing(NamedTuple):
     """Why the order cannot be fulfilled now, in words."""
     leads: bool = True
     """Whether the replica that answers leads. If not, the rest of the answer means nothing."""
+    released_epoch: int = -1
+    """The leader epoch of a node of ours in which brokers have all that is sealed; -1: they have not."""
 
     def pack(self) -> bytes:
         """Return the answer's bytes."""

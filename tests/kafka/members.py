@@ -62,6 +62,9 @@ class JavaMember:
         self._process.kill()
         self._finish()
 
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
     def close(self) -> None:
         """Close the consumer as its user would, and wait until the process has ended well."""
         self.tell("close")

@@ -90,6 +90,39 @@ def test_what_is_dropped_leaves_nothing_and_may_be_followed_again(tmp_path: Path
     run(tmp_path, story)
 
 
+def test_what_brokers_have_is_dropped(tmp_path: Path) -> None:
+    """What the next leader lacks was never acknowledged."""
+
+    async def story(group: Replicas, leader: ScriptedLeader) -> None:
+        leader.append(commit("g", 0, 1))
+        leader.lags_at = 1
+        leader.append(commit("g", 0, 2))
+        await group.until(leader.order(), FOLLOWED, at_end=True)
+        standing = await _problem(group, leader.order(DROP)._replace(source=None), "nobody is known to lead")
+        assert (standing.phase, standing.next_offset) == (FOLLOWED, 2)
+        leader.lead_anew(1)
+        await group.until(leader.order(DROP), NOTHING)
+
+    run(tmp_path, story)
+
+
+def test_what_kafka_had_acknowledged_and_lacks_is_not_dropped(tmp_path: Path) -> None:
+    """A broker was elected that was not in sync, when the tier led and had served nothing yet."""
+
+    async def story(group: Replicas, leader: ScriptedLeader) -> None:
+        leader.append(commit("g", 0, 1), commit("g", 1, 2))
+        await group.until(leader.order(), FOLLOWED, at_end=True)
+        for _ in range(2):  # our node led in between
+            leader.lead_anew(0)
+        leader.append(commit("g", 1, 7))
+        await group.until(leader.order(DROP), RETAKEN)
+        await group.until(leader.order(), RETAKEN, at_end=True)
+        await group.until(leader.order(SERVE)._replace(led_epoch=leader.epoch + 1), SERVED)
+        assert offsets(await group.shard()) == {0: 1, 1: 7}
+
+    run(tmp_path, story)
+
+
 def test_what_is_served_is_neither_followed_nor_dropped(tmp_path: Path) -> None:
     async def story(group: Replicas, leader: ScriptedLeader) -> None:
         leader.append(commit("g", 0, 1))
@@ -114,6 +147,7 @@ async def _problem(group: Replicas, order: Order, words: str) -> Standing:
 def test_nothing_is_served_that_ends_before_what_kafka_has_acknowledged(tmp_path: Path) -> None:
     async def story(group: Replicas, leader: ScriptedLeader) -> None:
         for partition in range(3):
+            leader.lags_at = 2
             leader.append(commit("g", partition, 1))
         await group.until(leader.order(), FOLLOWED, at_end=True)
         leader.most_bytes = 1
@@ -163,8 +197,7 @@ def test_what_a_broker_was_made_to_lead_is_taken_on_top(tmp_path: Path) -> None:
         for _ in range(2):  # our node led in between
             leader.lead_anew(0)
         leader.append(commit("g", 1, 7))
-        retake = leader.order(RETAKE)._replace(led_epoch=leader.epoch - 1)
-        assert (await group.until(retake, RETAKEN)).next_offset == 0
+        assert (await group.until(leader.order(RETAKE), RETAKEN)).next_offset == 0
         standing = await group.until(leader.order(), RETAKEN, at_end=True)
         assert (standing.next_offset, standing.problem) == (1, None)
         await group.until(leader.order(SERVE)._replace(led_epoch=leader.epoch + 1), SERVED)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from actors.upstream.orders import DROP, LOOK, NOTHING, SEAL, SEALED, SERVE, SERVED, UNSEAL, Order
+from actors.upstream.orders import DROP, LOOK, NOTHING, RELEASE, SEAL, SEALED, SERVE, SERVED, UNSEAL, Order
 from tests.upstream.replicas import Replicas, replicas
 from tests.upstream.scripted_leader import TOPIC_ID
 
@@ -22,6 +22,13 @@ def run(directory: Path, story: Callable[[Replicas], Awaitable[None]], count: in
             await story(group)
 
     asyncio.run(whole())
+
+
+async def released(group: Replicas, led_epoch: int) -> None:
+    """Have the leader note that brokers have everything."""
+    async with asyncio.timeout(10):
+        while (await group.order(Order(RELEASE, TOPIC_ID, led_epoch=led_epoch))).released_epoch != led_epoch:
+            await asyncio.sleep(0.01)
 
 
 def test_sealed_groups_are_served_again_when_that_is_ordered(tmp_path: Path) -> None:
@@ -48,6 +55,9 @@ def test_an_order_to_serve_does_not_break_the_seal(tmp_path: Path) -> None:
 def test_what_is_sealed_can_be_removed(tmp_path: Path) -> None:
     async def story(group: Replicas) -> None:
         await group.until(order(SEAL), SEALED)
+        for _ in range(3):
+            assert (await group.order(order(DROP))).phase == SEALED, "nobody has said that brokers have it"
+        await released(group, 4)
         await group.until(order(DROP), NOTHING)
         assert (await group.until(order(SERVE), SERVED)).problem is None, "another topic may come"
 

@@ -17,6 +17,7 @@ from tests.upstream.speaking import Speaker
 APIS = {
     1: ("fetch", 15, 18),
     2: ("list_offsets", 4, 7),
+    23: ("offset_for_leader_epoch", 3, 4),
     18: ("api_versions", 0, 0),
 }
 BROKER = 1
@@ -40,6 +41,8 @@ class ScriptedLeader(Speaker):
         self.in_sync: dict[int, int] = {}
         """The replicas that are in sync -> how far they have fetched."""
         self.high_watermark = 0
+        self.lags_at: int | None = None
+        """How far a broker is that is in sync, too; None: there is none but those that fetch."""
         self.fetches: list[tuple[int, int]] = []
         """Who fetched from where."""
         self.most_bytes = 1 << 30
@@ -63,6 +66,7 @@ class ScriptedLeader(Speaker):
         self.log.batches = [batch for batch in self.log.batches if batch.end <= end]
         self.epoch += 1
         self.in_sync = {}
+        self.lags_at = None
         self.high_watermark = min(self.high_watermark, self.log.end)
 
     async def acknowledged(self, offset: int) -> None:
@@ -70,8 +74,9 @@ class ScriptedLeader(Speaker):
         await reached(lambda: self.high_watermark >= offset, f"the high watermark is {offset}")
 
     def _advance(self) -> None:
+        lags_at = self.log.end if self.lags_at is None else self.lags_at
         committed = min(self.in_sync.values(), default=self.log.end)
-        self.high_watermark = max(self.high_watermark, committed)
+        self.high_watermark = max(self.high_watermark, min(committed, lags_at))
 
     async def _fetch(self, asked: Any) -> dict[str, Any]:
         [topic] = asked["topics"]
@@ -80,8 +85,9 @@ class ScriptedLeader(Speaker):
         error = self._refusal(topic["topic_id"].bytes, partition, asked["replica_state"])
         answer: dict[str, Any] = {"partition_index": 0, "error_code": error, "high_watermark": -1}
         answer |= {"aborted_transactions": None, "records": None}
-        if not error and (diverging := self._diverging(partition)) is not None:
-            answer["diverging_epoch"] = diverging
+        knows_it = error in (ErrorCode.none, ErrorCode.offset_out_of_range)
+        if knows_it and (diverging := self._diverging(partition)) is not None:
+            answer |= {"diverging_epoch": diverging, "error_code": ErrorCode.none}
         elif not error:
             self.fetches.append((broker_id, offset))
             self.on_fetch(broker_id, offset)
@@ -108,10 +114,14 @@ class ScriptedLeader(Speaker):
         last, offset = partition["last_fetched_epoch"], partition["fetch_offset"]
         if last < 0:
             return None
+        epoch, end = self._end_of(last)
+        return None if epoch == last and end >= offset else {"epoch": epoch, "end_offset": end}
+
+    def _end_of(self, last: int) -> tuple[int, int]:
+        """Return the latest epoch up to this one, and where it ends."""
         epochs = [batch.leader_epoch for batch in self.log.batches if batch.leader_epoch <= last]
         ends = [batch.base_offset for batch in self.log.batches if batch.leader_epoch > last]
-        epoch, end = max(epochs, default=-1), min(ends, default=self.log.end)
-        return None if epoch == last and end >= offset else {"epoch": epoch, "end_offset": end}
+        return max(epochs, default=-1), min(ends, default=self.log.end)
 
     async def _found(self, offset: int, bytes_max: int) -> bytes:
         """Return batches from an offset on: one at least, if there is one or comes within a moment."""
@@ -131,6 +141,13 @@ class ScriptedLeader(Speaker):
         [topic] = asked["topics"]
         row = {"partition_index": 0, "error_code": ErrorCode.none, "offset": self.start}
         return {"throttle_time": 0, "topics": [{"name": topic["name"], "partitions": [row]}]}
+
+    async def _offset_for_leader_epoch(self, asked: Any) -> dict[str, Any]:
+        [topic] = asked["topics"]
+        [partition] = topic["partitions"]
+        epoch, end = self._end_of(partition["leader_epoch"])
+        row = {"error_code": ErrorCode.none, "partition": 0, "leader_epoch": epoch, "end_offset": end}
+        return {"throttle_time": 0, "topics": [{"topic": topic["topic"], "partitions": [row]}]}
 
 
 def offsets_of(fetches: Sequence[tuple[int, int]], broker_id: int) -> list[int]:

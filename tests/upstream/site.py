@@ -242,17 +242,26 @@ def log_dir(broker_id: int) -> bytes:
     return log_dir_id(CLUSTER_ID, broker_id)
 
 
+async def fence(site: Site, node: int) -> None:
+    """Have a node fenced, as its peers do when it is dead."""
+    await _heartbeat(site, node, want_fence=True, cordoned_log_dirs=None)
+
+
 async def heartbeat(site: Site, node: int, *, cordoned: bool) -> None:
     """Send a node's heartbeat, which says whether it is cordoned."""
+    dirs = [UUID(bytes=log_dir(node))] if cordoned else []
+    await _heartbeat(site, node, want_fence=False, cordoned_log_dirs=dirs)
+
+
+async def _heartbeat(site: Site, node: int, **said: Any) -> None:
     answer = await site.controller_call(
         "broker_heartbeat",
         2,
         broker_id=node,
         broker_epoch=site.log.image().brokers[node].broker_epoch,
         current_metadata_offset=site.log.metadata_offset,
-        want_fence=False,
         want_shut_down=False,
-        cordoned_log_dirs=[UUID(bytes=log_dir(node))] if cordoned else [],
+        **said,
     )
     assert answer["error_code"].value == 0, answer
 

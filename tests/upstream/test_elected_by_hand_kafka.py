@@ -5,7 +5,9 @@ Kafka 4.4 and 4.3."""
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -13,8 +15,12 @@ from confluent_kafka import Consumer, TopicPartition
 from actors.ground.topic_names import OFFSETS_TOPIC
 from actors.network.wire import Wire
 from actors.upstream.requests import UNCLEAN
+from bench.ground.throwaway import Tier
 from bench.peers.kafka_nodes import KafkaNodes
+from tests.kafka import jvm
+from tests.kafka.members import JavaMember, partitions_of, shared_out
 from tests.polling import until
+from tests.tier.consumers import produce
 from tests.upstream.conftest import started
 from tests.upstream.kafka import topics, wired
 from tests.upstream.test_attach_with_kafka import (
@@ -98,6 +104,15 @@ def elect_the_broker(kafka: KafkaNodes) -> None:
     until(lambda: leaders(kafka) == {1}, "the broker leads", WAIT_S)
 
 
+def come_back(tier: Tier, kafka: KafkaNodes) -> None:
+    tier.run("up", "--detach", "--port", str(tier.port))
+    until(
+        lambda: min(leaders(kafka)) > 1000 and status(tier)["served"] == PARTITIONS,
+        "the tier serves",
+        WAIT_S,
+    )
+
+
 def test_what_a_broker_was_made_to_lead_comes_back_with_all_commits(kafka: KafkaNodes) -> None:
     bootstrap = bootstrap_of(kafka)
     make_topic(bootstrap)
@@ -110,13 +125,45 @@ def test_what_a_broker_was_made_to_lead_comes_back_with_all_commits(kafka: Kafka
         commit(bootstrap, 1, 5)
         commit(bootstrap, 2, 4)
         assert committed(bootstrap) == {(-1001, 5, 4)}, "the broker knows nothing of the tier's commits"
-        tier.run("up", "--detach", "--port", str(tier.port))
-        until(
-            lambda: min(leaders(kafka)) > 1000 and status(tier)["served"] == PARTITIONS,
-            "the tier serves",
-            WAIT_S,
-        )
+        come_back(tier, kafka)
         assert committed(bootstrap) == {(17, 5, 4)}
         tier.run("detach")
         assert leaders(kafka) == {1}
         assert committed(bootstrap) == {(17, 5, 4)}
+
+
+@pytest.mark.skipif(jvm.missing() is not None, reason=str(jvm.missing()))
+def test_java_members_that_nobody_knows_any_more_join_anew(kafka: KafkaNodes) -> None:
+    """They have not asked the broker meanwhile, whose GROUP_ID_NOT_FOUND is the end of a KIP-848 member."""
+    bootstrap = bootstrap_of(kafka)
+    make_topic(bootstrap)
+    with tier_before(kafka) as tier, ExitStack() as stack:
+        tier.run("attach")
+        members = [
+            stack.enter_context(
+                JavaMember(
+                    jvm.build(),
+                    bootstrap,
+                    TOPIC,
+                    f"java-{protocol}",
+                    group_protocol=protocol,
+                    commit_each_poll="true",
+                )
+            )
+            for protocol in ("classic", "consumer")
+        ]
+        for member in members:
+            shared_out([member], partitions_of(TOPIC))
+            member.signal(signal.SIGSTOP)
+        tier.run("down", "--force")
+        elect_the_broker(kafka)
+        come_back(tier, kafka)
+        joined = [len(member.told("assigned")) for member in members]
+        for member, before in zip(members, joined, strict=True):
+            member.signal(signal.SIGCONT)
+            member.until(lambda m=member, n=before: len(m.told("assigned")) > n, "it has joined anew")
+        produce(bootstrap, TOPIC, 60)
+        for member in members:
+            member.until(lambda m=member: len(m.seen) >= 60, "it reads on")
+            member.until(lambda m=member: sum(m.acknowledged.values()) >= 60, "it commits")
+            member.close()

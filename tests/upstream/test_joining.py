@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from actors.upstream.joining import (
-    ATTACHED,
-    ELSEWHERE,
     GIVING_BACK,
     JOINING,
     TAKING,
@@ -25,9 +23,7 @@ from actors.upstream.orders import (
     LOOK,
     NOTHING,
     RETAKEN,
-    SEALED,
     SERVE,
-    SERVED,
     Standing,
 )
 from actors.upstream.partitions import RaftLeader
@@ -64,9 +60,6 @@ def decided(state: State, phase: str, *, wanted: str = "takes", live: frozenset[
         (OURS, FOLLOWED, Step(TAKING, SERVE)),
         (OURS, NOTHING, Step(TAKING, SERVE)),
         (OURS._replace(leader=-1), FOLLOWED, Step(TAKING, SERVE)),
-        (OURS, SERVED, Step(ATTACHED, LOOK)),
-        (OURS, SEALED, Step(ATTACHED, LOOK)),
-        (OUTSIDE, SERVED, Step(ELSEWHERE, LOOK)),
     ],
 )
 def test_what_is_taken_over(state: State, phase: str, expected: Step) -> None:
@@ -84,7 +77,6 @@ def test_what_is_taken_over(state: State, phase: str, expected: Step) -> None:
         (OUTSIDE, RETAKEN, Step(WAITING, LOOK)),
         (OURS, FOLLOWED, Step(TAKING, SERVE)),
         (OURS, RETAKEN, Step(TAKING, SERVE)),
-        (OURS, SERVED, Step(ATTACHED, LOOK)),
     ],
 )
 def test_what_is_given_back(state: State, phase: str, expected: Step) -> None:

@@ -22,7 +22,18 @@ from actors.upstream.leaving import (
     targets_of,
 )
 from actors.upstream.moves import ToIsr, ToReplicas
-from actors.upstream.orders import DROP, LOOK, RETAKE, SEAL, SEALED, SERVED, UNSEAL, Order, Standing
+from actors.upstream.orders import (
+    DROP,
+    LOOK,
+    RELEASE,
+    RETAKE,
+    SEAL,
+    SEALED,
+    SERVED,
+    UNSEAL,
+    Order,
+    Standing,
+)
 from actors.upstream.partitions import RaftLeader
 
 TIER = frozenset({1001, 1002, 1003})
@@ -38,6 +49,7 @@ def partition(
     return Partition(replicas, isr, leader, 9, 30, **more)
 
 
+LED_BY_A_BROKER = partition((1, 2), (1, 2), 1)._replace(leader_epoch=10)
 LEAVES = partition((*OURS, 1, 2), adding_replicas=(1, 2), removing_replicas=OURS)
 
 
@@ -51,8 +63,16 @@ def watched(log: GivenLog | None = None, **more: Any) -> Watched:
     return Watched(LEADER, (1, 2), EPOCHS, log, is_fresh=True)._replace(**more)
 
 
-def decided(state: Partition, phase: str, about: Watched | None = None, *, leaves: bool = True) -> Step:
-    return step(state, Standing(phase), about or watched(), TIER, leaves=leaves)
+def decided(
+    state: Partition,
+    phase: str,
+    about: Watched | None = None,
+    *,
+    leaves: bool = True,
+    released_epoch: int = -1,
+) -> Step:
+    standing = Standing(phase, released_epoch=released_epoch)
+    return step(state, standing, about or watched(), TIER, leaves=leaves)
 
 
 def test_it_goes_to_brokers_alone() -> None:
@@ -74,9 +94,11 @@ def test_it_is_sealed_when_all_brokers_have_nearly_all(log: GivenLog | None, ord
     assert decided(LEAVES, SERVED, watched(log)) == (LEAVING, order, None)
 
 
-def test_they_lead_when_they_have_the_sealed_log() -> None:
+def test_they_lead_when_they_have_the_sealed_log_and_that_is_noted() -> None:
     done = Step(SEALING, SEAL, ToIsr((1001, 1002, 1003, 1, 2)))
-    assert decided(LEAVES, SEALED, watched(given())) == done
+    assert decided(LEAVES, SEALED, watched(given())) == (SEALING, RELEASE, None)
+    assert decided(LEAVES, SEALED, watched(given()), released_epoch=8) == (SEALING, RELEASE, None)
+    assert decided(LEAVES, SEALED, watched(given()), released_epoch=9) == done
 
 
 @pytest.mark.parametrize(
@@ -91,16 +113,21 @@ def test_they_lead_when_they_have_the_sealed_log() -> None:
     ids=["nothing is known", "one lacks a record", "it has not ended", "old answers", "one has started anew"],
 )
 def test_they_do_not_lead_before(about: Watched) -> None:
-    assert decided(LEAVES, SEALED, about) == (SEALING, SEAL, None)
+    assert decided(LEAVES, SEALED, about, released_epoch=9) == (SEALING, SEAL, None)
 
 
 def test_what_brokers_lead_is_removed() -> None:
-    state = partition((1, 2), (1, 2), 1)
-    assert decided(state, SEALED) == decided(state, SEALED, leaves=False) == (GIVEN_BACK, DROP, None)
+    for leaves in (True, False):
+        step_of_it = decided(LED_BY_A_BROKER, SEALED, leaves=leaves, released_epoch=9)
+        assert step_of_it == (GIVEN_BACK, DROP, None)
 
 
-def test_what_a_broker_leads_that_never_had_the_end_is_taken_over_again() -> None:
-    assert decided(partition((1, 2), (1, 2), 1), SERVED) == (ELSEWHERE, RETAKE, None)
+@pytest.mark.parametrize(("phase", "released_epoch"), [(SERVED, -1), (SEALED, -1), (SEALED, 8), (SEALED, 10)])
+def test_what_a_broker_leads_that_may_not_have_the_end_is_taken_over_again(
+    phase: str, released_epoch: int
+) -> None:
+    """It has everything only if it leads right after the node of ours that gave it everything."""
+    assert decided(LED_BY_A_BROKER, phase, released_epoch=released_epoch) == (ELSEWHERE, RETAKE, None)
 
 
 @pytest.mark.parametrize("state", [LEAVES, partition((*OURS, 1), (*OURS, 1))], ids=["is moved", "is in sync"])

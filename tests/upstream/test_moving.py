@@ -7,9 +7,9 @@ from kio.schema.errors import ErrorCode
 from actors.ground.upstream_goal import LEAVING
 from actors.upstream.given import GivenLog
 from actors.upstream.moving import Moving, Seen
-from actors.upstream.orders import FOLLOWED, SEALED, SERVED, Standing
+from actors.upstream.orders import FOLLOWED, RELEASE, RETAKE, RETAKEN, SEALED, SERVED, Order, Standing
 from actors.upstream.partitions import RaftLeader
-from actors.upstream.reports import NotLeaving, Taken
+from actors.upstream.reports import GivenBack, NotLeaving, Taken
 from actors.upstream.requests import AlterPartition, PartitionErrors
 from tests.simulation.upstream.kraft import Broker, State
 
@@ -24,9 +24,12 @@ CHANGES_HANDS = State(
 LED_BY_A_BROKER = State((1, 2), (1, 2), leader=1, leader_epoch=1, partition_epoch=8)
 
 
+ADDRESSES = {each: ("host", 9_000 + each) for each in (1, 2)}
+
+
 def seen(state: State, offset: int) -> Seen:
     leaders = {0: RaftLeader(11, 3, TIER)}
-    return Seen(LEAVING, offset, TOPIC_ID, {0: state}, BROKERS, {}, leaders, 1, frozenset(TIER))
+    return Seen(LEAVING, offset, TOPIC_ID, {0: state}, BROKERS, ADDRESSES, leaders, 1, frozenset(TIER))
 
 
 def changing_hands() -> tuple[Moving, AlterPartition]:
@@ -39,6 +42,10 @@ def changing_hands() -> tuple[Moving, AlterPartition]:
     (ask,) = moving.asks(20_000)
     moving.told(ask, Standing(SEALED))
     moving.given(11, {0: GivenLog(0, END, True, {1: (1, END), 2: (2, END)})}, 10)
+    assert moving.turn(seen(CHANGES_HANDS, 10), 20_005).requests == (), "it is not noted yet that they have"
+    (ask,) = moving.asks(20_005)
+    assert ask.order == Order(RELEASE, TOPIC_ID, led_epoch=CHANGES_HANDS.leader_epoch)
+    moving.told(ask, Standing(SEALED, released_epoch=CHANGES_HANDS.leader_epoch))
     (request,) = moving.turn(seen(CHANGES_HANDS, 10), 20_010).requests
     assert isinstance(request, AlterPartition)
     return moving, request
@@ -56,6 +63,17 @@ def test_a_partition_that_brokers_lead_because_it_was_given_back_is_not_lost_to_
     assert moving.served == frozenset()
     moving.turn(seen(LED_BY_A_BROKER, 11), 20_040)
     assert moving.served == frozenset()
+
+
+def test_a_sealed_partition_that_a_broker_was_made_to_lead_is_not_told_as_given_back() -> None:
+    moving, _ = changing_hands()
+    state = LED_BY_A_BROKER._replace(leader_epoch=2)
+    for phase, now_ms in ((SEALED, 40_000), (RETAKEN, 41_000)):
+        moving.turn(seen(state, 11), now_ms)
+        (ask,) = moving.asks(now_ms)
+        assert ask.order.order == RETAKE
+        moving.told(ask, Standing(phase))
+    assert GivenBack("__consumer_offsets", 0) not in moving.turn(seen(state, 11), 41_010).reports
 
 
 def test_one_that_never_changes_hands_stays() -> None:

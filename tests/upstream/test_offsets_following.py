@@ -178,6 +178,7 @@ def test_what_the_next_leader_never_had_is_taken_back() -> None:
     async def story(followed: Followed) -> None:
         leader = followed.leader
         leader.append(commit("g", 0, 1), commit("g", 1, 1))
+        leader.lags_at = 2
         leader.append(commit("g", 0, 5))
         await followed.taken(3)
         leader.lead_anew(2)
@@ -189,6 +190,29 @@ def test_what_the_next_leader_never_had_is_taken_back() -> None:
         )
         await followed.whole()
         assert followed.offsets() == {("t", 0): 1, ("t", 1): 2}
+
+    run(story)
+
+
+@pytest.mark.parametrize("end", [0, 1])
+def test_what_kafka_had_acknowledged_stays_if_the_next_leader_never_had_it(end: int) -> None:
+    """A broker was elected that was not in sync (an unclean election)."""
+
+    async def story(followed: Followed) -> None:
+        leader = followed.leader
+        leader.append(commit("g", 0, 1))
+        leader.append(commit("g", 0, 5), commit("g", 1, 1))
+        await followed.whole()
+        leader.lead_anew(end)
+        leader.append(commit("g", 1, 2))
+        followed.aim()
+        await followed.whole()
+        assert (followed.next_offset, followed.follower.problem) == (end + 1, None)
+        leader.lead_anew(end)
+        leader.append(commit("g", 2, 3))
+        followed.aim()
+        await followed.whole()
+        assert followed.offsets() == {("t", 0): 5, ("t", 1): 2, ("t", 2): 3}
 
     run(story)
 

@@ -26,7 +26,7 @@ def test_an_order_is_read_as_it_was_given() -> None:
 
 
 def test_an_answer_is_read_as_it_was_given() -> None:
-    for standing in (Standing(SERVED, 17, True, 12, "not now"), Standing(leads=False)):
+    for standing in (Standing(SERVED, 17, True, 12, "not now", True, 4), Standing(leads=False)):
         assert unpack_standing(standing.pack()) == standing
 
 

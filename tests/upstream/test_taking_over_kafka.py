@@ -82,7 +82,7 @@ class TakeOver:
             endpoint = broker.endpoints[0]
             source = Source(state.leader, endpoint.host, endpoint.port, state.leader_epoch)
         epochs = tuple((each, image.brokers[each].broker_epoch) for each in TIER)
-        return Order(order, self.site.topic_id(), source, epochs)
+        return Order(order, self.site.topic_id(), source, epochs, state.leader_epoch)
 
     async def keep_ordering(self) -> None:
         """Give orders as the controller does: follow, and serve once a node of the tier leads."""
@@ -94,7 +94,7 @@ class TakeOver:
 
     async def join(self) -> None:
         """Have Kafka make the tier's nodes replicas beside its own, and wait until all are in sync."""
-        self.outside = self.state().replicas
+        self.outside = tuple(each for each in self.state().replicas if each not in TIER)
         await reassign(self.site, TOPIC, 0, [*self.outside, *TIER])
         await self.site.until(lambda image: set(TIER) <= set(self.state(image).isr), "all are in sync")
 

@@ -40,10 +40,13 @@ def find_group(state: ShardState, group_id: str) -> ConsumerGroup:
 
 def find_or_create_group(state: ShardState, body: ConsumerGroupHeartbeatRequest) -> ConsumerGroup:
     """A group that does not exist yet, or is a classic one, is not in `state`: it will be once its records
-    are applied. Raises GroupError(group_id_not_found), also if a classic group may not be upgraded (G2)."""
+    are applied. Raises GroupError: group_id_not_found, also if a classic group may not be upgraded (G2), or
+    unknown_member_id."""
     group = consumer_groups(state).get(body.group_id)
     if group is not None:
         return group
+    if body.member_epoch != 0 and state.from_kafka.has_lost_members:
+        raise unknown_member(body.group_id, body.member_id)
     if body.member_epoch != 0:
         raise group_not_found(body.group_id)
     live = classic_groups(state).get(body.group_id)

@@ -127,6 +127,13 @@ class FromKafka:
         self.foreign_bytes = 0
         """How many bytes all of them have, keys included."""
 
+    @property
+    def has_lost_members(self) -> bool:
+        """Return whether groups may have had members that nothing is known of: brokers led meanwhile. Such a
+        member is told that it is unknown, which has every client join anew. Java's takes GROUP_ID_NOT_FOUND
+        for the end (AbstractHeartbeatRequestManager.onErrorResponse)."""
+        return self.log is not None and self.log.phase == SERVED and self.log.kept_epoch >= 0
+
 
 class ShardState:
     """The state of one offsets partition's coordinators."""

@@ -80,6 +80,8 @@ class CommittedRecords:
     """The records of groups of one offsets partition on their way to Kafka's form."""
 
     schemas = SCHEMAS
+    leader_epoch = 0
+    """A partition of a tier of its own is always in its first epoch."""
     is_given = True
     """Whether the log may be read."""
     is_sealed = False

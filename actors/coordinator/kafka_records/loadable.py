@@ -104,6 +104,10 @@ class LoadableRecords:
         """The committed offsets at these positions."""
         self._phase: int | None = None
         """What the last TAKEN_LOG says of Kafka's log; None: there is none."""
+        self.leader_epoch = 0
+        """The epoch of batches: that in which the groups began to be served, as soon as it is known. Lower
+        ones are as good: brokers that lead later write in higher ones, which tells their batches from these
+        (`take_over.taking.retake`)."""
 
     @property
     def is_given(self) -> bool:
@@ -159,7 +163,9 @@ class LoadableRecords:
             case ours.PRODUCER_MARKER:
                 return self._of_marker(key[2], packed)
             case ours.TAKEN_LOG:
-                self._phase = None if packed is None else ours.TakenLogValue(*packed).phase
+                taken = None if packed is None else ours.TakenLogValue(*packed)
+                self._phase = None if taken is None else taken.phase
+                self.leader_epoch = self.leader_epoch if taken is None else taken.served_epoch
                 return ()
             case ours.OFFSET_COMMIT if self._in_state and key[1:] in self._positions:
                 self._committed[key[1:]] = key, packed

@@ -23,6 +23,8 @@ class CommittedTransactions:
     """The records of transactional ids of one offsets partition on their way to Kafka's form."""
 
     schemas = TRANSACTION_SCHEMAS
+    leader_epoch = 0
+    """A partition of a tier of its own is always in its first epoch."""
     is_given = True
     """Whether the log may be read."""
     is_sealed = False

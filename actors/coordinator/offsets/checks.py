@@ -24,9 +24,15 @@ def check_commit(state: ShardState, request: Request, now_ms: int) -> None:
             return
     if body.generation_id_or_member_epoch < 0:
         return
-    if simple_groups.exists(state, group_id):
+    raise no_group_of(state, group_id, is_known=request.api_version >= GROUP_ID_NOT_FOUND_VERSION)
+
+
+def no_group_of(state: ShardState, group_id: str, *, is_known: bool) -> GroupError:
+    """Return why a member's commit is refused whose group has no members here. `is_known`: the version of the
+    request knows GROUP_ID_NOT_FOUND."""
+    if simple_groups.exists(state, group_id) or state.from_kafka.has_lost_members:
         # A simple group is an empty group: it has no generation and no member that could name one.
-        raise GroupError(ErrorCode.unknown_member_id)
-    if request.api_version >= GROUP_ID_NOT_FOUND_VERSION:
-        raise GroupError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
-    raise GroupError(ErrorCode.illegal_generation)
+        return GroupError(ErrorCode.unknown_member_id)
+    if is_known:
+        return GroupError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
+    return GroupError(ErrorCode.illegal_generation)

@@ -18,7 +18,9 @@ UNSEAL: Final = -15
 """Serve the groups again, because brokers do not lead."""
 RETAKE: Final = -16
 """Serve nobody any more, because brokers lead, and keep the offsets: what they write is taken on top."""
-REQUESTS: Final = frozenset({TAKE, SERVE, DROP_TAKEN, SEAL_SERVED, UNSEAL, RETAKE})
+RELEASE: Final = -17
+"""Brokers have everything that was sealed: one that leads next is to be believed."""
+REQUESTS: Final = frozenset({TAKE, SERVE, DROP_TAKEN, SEAL_SERVED, UNSEAL, RETAKE, RELEASE})
 
 NO_PRODUCER: Final = (-1, -1)
 
@@ -56,6 +58,8 @@ class TakeRequest(NamedTuple):
     topic_id: bytes
     """The id of Kafka's topic, 16 bytes."""
     piece: LogPiece
+    high_watermark: int = 0
+    """The offset before which Kafka has acknowledged everything."""
 
 
 class ServeRequest(NamedTuple):
@@ -86,8 +90,11 @@ class RetakeRequest(NamedTuple):
     topic_id: bytes
     leader_epoch: int
     """The epoch in which a broker leads."""
-    led_epoch: int = -1
-    """The last epoch in which a node of ours has led, as far as that is known."""
+
+
+class ReleaseRequest(NamedTuple):
+    leader_epoch: int
+    """The epoch in which a node of ours leads upstream."""
 
 
 class TakenResponse(NamedTuple):

@@ -21,6 +21,12 @@ was away (an unclean election, which is Kafka's word for that its log lacks some
 commits from then on, and those that were acknowledged here before are here alone. Both have to survive: so
 offsets stay, and what the brokers' own batches say is taken on top of them, as the later word. Members are
 not kept. A broker that knew nothing of a group has begun it anew, and two halves of a group are none.
+
+That is so while groups are served; and while they are sealed, unless it was noted here before brokers could
+lead that they have everything, and they lead in the very next epoch; and while the log is followed, if the
+leader's log turns out to lack what Kafka had acknowledged. In the logs that are given to brokers all batches
+have the epoch in which the groups began to be served, or a lower one: what is of a higher one they have
+written themselves.
 """
 
 from __future__ import annotations
@@ -36,6 +42,7 @@ from actors.coordinator.ground.state import ShardState
 from actors.coordinator.offsets.dying import tombstones
 from actors.coordinator.take_over.inside import (
     DROP_TAKEN,
+    RELEASE,
     REQUESTS,
     RETAKE,
     SEAL_SERVED,
@@ -44,6 +51,7 @@ from actors.coordinator.take_over.inside import (
     UNSEAL,
     DropTakenRequest,
     LogPiece,
+    ReleaseRequest,
     RetakeRequest,
     ServeRequest,
     TakenResponse,
@@ -100,7 +108,11 @@ def take(state: ShardState, request: Request, now_ms: int) -> Result:
     if piece.first_offset > taken.next_offset:
         text = f"offsets {taken.next_offset} to {piece.first_offset - 1} of Kafka's log are missing"
         raise GroupError(ErrorCode.offset_out_of_range, text)
-    after = taken._replace(next_offset=piece.next_offset, leader_epoch=piece.leader_epoch)
+    after = taken._replace(
+        next_offset=piece.next_offset,
+        leader_epoch=piece.leader_epoch,
+        acknowledged_offset=max(taken.acknowledged_offset, min(body.high_watermark, piece.next_offset)),
+    )
     is_known = piece.leader_epoch < taken.kept_epoch
     records = [] if is_known else fold(state, _rest(piece, taken.next_offset))
     return _answered(request, after)._replace(records=[*records, Record(_KEY, after)])
@@ -151,7 +163,7 @@ def serve(state: ShardState, request: Request, now_ms: int) -> Result:
     if taken.next_offset < taken.owed_offset:
         text = f"Kafka counts on all before {taken.owed_offset}, and it is taken up to {taken.next_offset}"
         raise GroupError(ErrorCode.offset_out_of_range, text)
-    after = taken._replace(phase=SERVED, served_epoch=body.leader_epoch, kept_epoch=-1)
+    after = taken._replace(phase=SERVED, served_epoch=body.leader_epoch)
     return Result(work=_served(state, request, after, now_ms))
 
 
@@ -172,7 +184,11 @@ def drop(state: ShardState, request: Request, now_ms: int) -> Result:
     if taken.phase == SERVED:
         text = "the groups of this offsets partition are served here: nothing of them is removed"
         raise GroupError(ErrorCode.invalid_request, text)
-    if taken.kept_epoch >= 0:  # what was served here is nowhere else, so the log alone begins anew
+    if taken.phase == SEALED and taken.released_epoch < 0:
+        text = "it is not known that brokers have what is sealed here: nothing of it is removed"
+        raise GroupError(ErrorCode.invalid_request, text)
+    if taken.phase == FOLLOWED and taken.kept_epoch >= 0:
+        # What is kept is nowhere else, so the log alone begins anew.
         anew = taken._replace(next_offset=0, leader_epoch=-1, owed_offset=_owed(taken, request.body))
         return _answered(request, anew)._replace(records=[Record(_KEY, anew)])
     owed = taken._replace(phase=DROPPED, owed_offset=_owed(taken, request.body))
@@ -221,6 +237,16 @@ def _sealed(state: ShardState, request: Request, taken: TakenLogValue) -> Iterat
     yield _answered(request, taken)._replace(records=(Record(_KEY, taken),))
 
 
+def release(state: ShardState, request: Request, now_ms: int) -> Result:
+    """Note that brokers have all that is sealed. The answer says that this is committed."""
+    body: ReleaseRequest = request.body
+    taken = _served_log(state)
+    if taken.phase != SEALED:
+        raise GroupError(ErrorCode.invalid_request, "the groups are not sealed: nobody has all of their log")
+    after = taken._replace(released_epoch=body.leader_epoch)
+    return _answered(request, after)._replace(records=[Record(_KEY, after)])
+
+
 def unseal(state: ShardState, request: Request, now_ms: int) -> Result:
     """Serve the groups again. The answer says that this is committed."""
     taken = _served_log(state)
@@ -228,7 +254,8 @@ def unseal(state: ShardState, request: Request, now_ms: int) -> Result:
         return _answered(request, taken)
     if taken.phase == SERVED:
         raise GroupError(ErrorCode.coordinator_load_in_progress, "its groups are being sealed, or served")
-    return Result(work=_unsealed(state, request, taken._replace(phase=SERVED), now_ms))
+    after = taken._replace(phase=SERVED, released_epoch=-1)
+    return Result(work=_unsealed(state, request, after, now_ms))
 
 
 def _unsealed(state: ShardState, request: Request, taken: TakenLogValue, now_ms: int) -> Iterator[Result]:
@@ -247,16 +274,16 @@ def retake(state: ShardState, request: Request, now_ms: int) -> Result:
     taken = state.from_kafka.log
     if taken is not None and taken.phase == FOLLOWED and taken.kept_epoch >= 0:
         return _answered(request, taken)
-    if taken is None or taken.phase != SERVED:
-        raise GroupError(ErrorCode.invalid_request, "no groups of Kafka's are served here")
-    if taken.topic_id != body.topic_id or body.leader_epoch <= taken.served_epoch:
-        text = f"that brokers lead is old news: the groups are served here since epoch {taken.served_epoch}"
+    if taken is None or taken.phase == DROPPED:
+        raise GroupError(ErrorCode.invalid_request, "no groups of Kafka's are here")
+    known_epoch = taken.leader_epoch if taken.phase == FOLLOWED else taken.served_epoch
+    if taken.topic_id != body.topic_id or body.leader_epoch <= known_epoch:
+        text = f"that brokers lead is old news: what is here is of epoch {known_epoch}"
         raise GroupError(ErrorCode.fenced_leader_epoch, text)
-    if state.is_closed:
+    if state.is_closed and taken.phase == SERVED:
         raise GroupError(ErrorCode.coordinator_load_in_progress, "its groups are not served yet")
     state.drop_volatile()
-    kept_epoch = max(body.led_epoch, taken.served_epoch) + 1
-    after = TakenLogValue(taken.topic_id, 0, -1, FOLLOWED, 0, taken.served_epoch, kept_epoch)
+    after = NOTHING_TAKEN._replace(topic_id=taken.topic_id, kept_epoch=known_epoch + 1)
     return Result(work=_retaken(state, request, after))
 
 
@@ -306,7 +333,15 @@ def _records(state: ShardState) -> Iterator[Record]:
 
 
 AREA = Area(
-    handlers={TAKE: take, SERVE: serve, DROP_TAKEN: drop, SEAL_SERVED: seal, UNSEAL: unseal, RETAKE: retake},
+    handlers={
+        TAKE: take,
+        SERVE: serve,
+        DROP_TAKEN: drop,
+        SEAL_SERVED: seal,
+        UNSEAL: unseal,
+        RETAKE: retake,
+        RELEASE: release,
+    },
     refusals=dict.fromkeys(REQUESTS, refused),
     appliers={TAKEN_LOG: _apply_taken_log, FOREIGN_RECORD: _apply_foreign},
     records=_records,

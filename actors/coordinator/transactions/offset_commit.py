@@ -20,6 +20,7 @@ from actors.coordinator.ground.refusals import coordinator_error
 from actors.coordinator.ground.state import ShardState
 from actors.coordinator.ground.volatile import UnverifiedCommit
 from actors.coordinator.offsets import pending as offsets
+from actors.coordinator.offsets.checks import no_group_of
 from actors.coordinator.offsets.written import is_longer
 from actors.coordinator.transactions import markers
 from actors.coordinator.transactions.events import TransactionUnverified
@@ -152,10 +153,7 @@ def _validate(state: ShardState, request: Request, now_ms: int) -> None:
     if kind is not None:
         kind.validate_txn_commit(state, request, now_ms)
     elif body.generation_id >= 0:
-        if simple_groups.exists(state, group_id):
-            raise GroupError(ErrorCode.unknown_member_id)
-        knows_it = request.api_version >= GROUP_ID_NOT_FOUND_VERSION
-        raise GroupError(ErrorCode.group_id_not_found if knows_it else ErrorCode.illegal_generation)
+        raise no_group_of(state, group_id, is_known=request.api_version >= GROUP_ID_NOT_FOUND_VERSION)
 
 
 def _named(state: ShardState, body: TxnOffsetCommitRequest) -> tuple[_Committed, ...]:

@@ -21,7 +21,9 @@ Ask = Callable[[int, Any], Awaitable[TakenResponse]]
 committed."""
 
 
-async def take_fetched(fetched: bytes, topic_id: bytes, next_offset: int, ask: Ask) -> int:
+async def take_fetched(
+    fetched: bytes, topic_id: bytes, next_offset: int, ask: Ask, high_watermark: int = 0
+) -> int:
     """Return the offset from which on to fetch next. Pieces are asked for without waiting for answers, so
     that small ones share an entry of our log.
 
@@ -33,7 +35,8 @@ async def take_fetched(fetched: bytes, topic_id: bytes, next_offset: int, ask: A
     async with asyncio.TaskGroup() as group:
         try:
             for piece in pieces(fetched, next_offset):
-                asked.append(group.create_task(_answer(ask(TAKE, TakeRequest(topic_id, piece)))))
+                request = TakeRequest(topic_id, piece, high_watermark)
+                asked.append(group.create_task(_answer(ask(TAKE, request))))
                 records += 1 + len(piece.records)
                 if records >= TAKEN_RECORDS_MAX:
                     records = 0

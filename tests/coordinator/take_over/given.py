@@ -13,7 +13,6 @@ from actors.protocol.offsets_feed import Piece
 from actors.topics.batch_contents import contents, whole_batches
 from tests.coordinator.host import Host
 
-LEADER_EPOCH = 5
 BEGIN = 1 << 40
 RECORDS_A_PIECE = 7
 
@@ -24,13 +23,12 @@ class Given:
 
     def __init__(self, host: Host, bounds: Bounds | None = None) -> None:
         self._host = host
-        self.leader_epoch = LEADER_EPOCH
         self.made = MadeLog(
             Place(OFFSETS_TOPIC, 0),
             lambda place, size_bytes: None,
             lambda: host.now_ms,
             bounds or Bounds(),
-            lambda: self.leader_epoch,
+            is_for_brokers=True,
         )
         self.made.begin_at(BEGIN)
         host.commit()

@@ -10,6 +10,7 @@ from actors.coordinator.ground.state import Home
 from actors.coordinator.shard import CoordinatorShard
 from actors.coordinator.take_over.inside import (
     DROP_TAKEN,
+    RELEASE,
     RETAKE,
     SEAL_SERVED,
     SERVE,
@@ -17,6 +18,7 @@ from actors.coordinator.take_over.inside import (
     UNSEAL,
     DropTakenRequest,
     LogPiece,
+    ReleaseRequest,
     RetakeRequest,
     SealServedRequest,
     ServeRequest,
@@ -72,13 +74,15 @@ class Taker(TransactionDriver):
         assert isinstance(answer, TakenResponse)
         return answer
 
-    def take_piece(self, piece: LogPiece, topic_id: bytes = TOPIC_ID) -> TakenResponse:
-        return self.inside(TAKE, TakeRequest(topic_id, piece))
+    def take_piece(
+        self, piece: LogPiece, topic_id: bytes = TOPIC_ID, high_watermark: int = 0
+    ) -> TakenResponse:
+        return self.inside(TAKE, TakeRequest(topic_id, piece, high_watermark))
 
-    def take(self, fetched: bytes) -> None:
+    def take(self, fetched: bytes, high_watermark: int = 0) -> None:
         """Take what a Fetch from the next offset on has brought."""
         for piece in pieces(fetched, self.next_offset):
-            answer = self.take_piece(piece)
+            answer = self.take_piece(piece, high_watermark=high_watermark)
             assert (answer.error_code, answer.next_offset) == (0, piece.next_offset), answer
 
     def serve(
@@ -87,14 +91,17 @@ class Taker(TransactionDriver):
         end = self.next_offset if log_end is None else log_end
         return self.inside(SERVE, ServeRequest(topic_id, end, leader_epoch))
 
-    def retake(self, leader_epoch: int, led_epoch: int = -1, topic_id: bytes = TOPIC_ID) -> TakenResponse:
-        return self.inside(RETAKE, RetakeRequest(topic_id, leader_epoch, led_epoch))
+    def retake(self, leader_epoch: int, topic_id: bytes = TOPIC_ID) -> TakenResponse:
+        return self.inside(RETAKE, RetakeRequest(topic_id, leader_epoch))
 
     def drop_taken(self, owed_offset: int | None = None) -> TakenResponse:
         return self.inside(DROP_TAKEN, DropTakenRequest(owed_offset))
 
     def seal(self) -> TakenResponse:
         return self.inside(SEAL_SERVED, SealServedRequest())
+
+    def release(self, leader_epoch: int) -> TakenResponse:
+        return self.inside(RELEASE, ReleaseRequest(leader_epoch))
 
     def unseal(self) -> TakenResponse:
         return self.inside(UNSEAL, UnsealRequest())

@@ -18,6 +18,7 @@ from tests.upstream.offsets_log.logs import KafkaLog, classic_group, commit
 
 NOT_COORDINATOR = int(ErrorCode.not_coordinator)
 SESSION_MS = 10_000
+LED_EPOCH = 8
 RETENTION_MS = 8 * 24 * 3_600_000
 
 
@@ -29,6 +30,17 @@ def taker() -> Taker:
     taker = Taker()
     taker.take_over(log)
     return taker
+
+
+def test_that_brokers_have_all_is_known_to_the_next_leader_and_ends_with_the_seal(taker: Taker) -> None:
+    taker.seal()
+    taker.release(LED_EPOCH)
+    taker.fail_over()
+    assert taker.state.from_kafka.log is not None
+    assert taker.state.from_kafka.log.released_epoch == LED_EPOCH
+    taker.unseal()
+    taker.seal()
+    assert taker.drop_taken().error_code == ErrorCode.invalid_request
 
 
 def test_sealed_groups_are_served_by_nobody(taker: Taker) -> None:
@@ -115,9 +127,12 @@ def test_a_log_of_sealed_groups_has_them(taker: Taker) -> None:
 
 def test_what_brokers_lead_is_removed(taker: Taker) -> None:
     assert taker.drop_taken().error_code == ErrorCode.invalid_request, "it is served"
+    assert taker.release(LED_EPOCH).error_code == ErrorCode.invalid_request
     taker.seal()
     given = Given(taker)
     end = given.made.log.end_offset
+    assert taker.drop_taken().error_code == ErrorCode.invalid_request, "nobody has said that they have all"
+    assert taker.release(LED_EPOCH).error_code == 0
     assert taker.drop_taken().error_code == 0
     assert taker.records() == {}
     assert (given.made.is_over, given.made.log.end_offset) == (True, end), "brokers are not told of that"
@@ -139,6 +154,7 @@ def test_rows_of_offsets_are_removed_as_they_are_kept(falls: bool) -> None:
         log.append([commit(f"g{number}", partitions, 2, metadata="why")])
     taker.take_over(log)
     taker.seal()
+    taker.release(LED_EPOCH)
     if falls:
         taker.send(DROP_TAKEN, DropTakenRequest(), 0)
         taker.replica.run_timers(taker.now_ms)

@@ -9,11 +9,11 @@ from unittest.mock import patch
 
 from actors.upstream import leaving, moving
 from actors.upstream.fresh import Fresh
-from actors.upstream.joining import Step
-from actors.upstream.leaving import LEAVING, SEALING, STAYING
+from actors.upstream.joining import ELSEWHERE, Step
+from actors.upstream.leaving import GIVEN_BACK, LEAVING, SEALING, STAYING
 from actors.upstream.moves import ToIsr
 from actors.upstream.moving import Moving
-from actors.upstream.orders import DROP, LOOK, SEAL, UNSEAL
+from actors.upstream.orders import DROP, LOOK, RELEASE, SEAL, UNSEAL
 from tests.simulation.noticing import Mutant
 
 _STEP: Final = leaving.step
@@ -143,6 +143,43 @@ def all_leave_at_once() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def notes_that_they_have_all_before_they_do() -> Iterator[None]:
+    """It is noted that brokers have everything when they have it, not before."""
+
+    def mistake(step: Step, *_: Any) -> Step:
+        return step._replace(order=RELEASE) if step.phase == SEALING and step.move is None else step
+
+    with _stepping(mistake):
+        yield
+
+
+@contextmanager
+def never_notes_that_they_have_all() -> Iterator[None]:
+    """A broker that leads because it was given everything is not taken for one that lacks something."""
+
+    def mistaken(state: Any, standing: Any, *args: Any, **more: Any) -> Step:
+        noted = standing._replace(released_epoch=state.leader_epoch)
+        found = _STEP(state, noted, *args, **more)
+        return _STEP(state, standing, *args, **more) if found.move is None else found
+
+    with patch.object(leaving, "step", mistaken):
+        yield
+
+
+@contextmanager
+def takes_any_broker_for_one_that_has_all() -> Iterator[None]:
+    """A broker that leads what is sealed has everything only if that was noted in the epoch before."""
+
+    def mistaken(state: Any, standing: Any, *args: Any, **more: Any) -> Step:
+        found = _STEP(state, standing, *args, **more)
+        is_noted = found.phase == ELSEWHERE and standing.released_epoch >= 0
+        return Step(GIVEN_BACK, DROP) if is_noted else found
+
+    with patch.object(leaving, "step", mistaken):
+        yield
+
+
 LEAVING_MUTANTS: Final[tuple[Mutant, ...]] = (
     leads_before_the_seal,
     leads_before_it_has_all,
@@ -153,6 +190,8 @@ LEAVING_MUTANTS: Final[tuple[Mutant, ...]] = (
     keeps_what_brokers_lead,
     lets_others_move_what_leaves,
     believes_old_answers,
-    waits_for_ever,
     all_leave_at_once,
+    notes_that_they_have_all_before_they_do,
+    never_notes_that_they_have_all,
+    takes_any_broker_for_one_that_has_all,
 )

@@ -17,9 +17,9 @@ from actors.upstream.efforts import Effort
 from actors.upstream.joining import GIVING_BACK, JOINING, Step
 from actors.upstream.moves import ToIsr
 from actors.upstream.moving import Moving
-from actors.upstream.orders import DROP, FOLLOW, LOOK, RETAKE, SERVE
-from actors.upstream.sent import Sent
+from actors.upstream.orders import DROP, FOLLOW, LOOK, RETAKE, SERVE, Order
 from tests.simulation.noticing import Mutant
+from tests.simulation.upstream.mutants import waits_for_a_lost_answer
 
 _STEP: Final = joining.step
 _LEAVING_STEP: Final = leaving.step
@@ -179,13 +179,6 @@ def is_detached_at_once() -> Iterator[None]:
 
 
 @contextmanager
-def waits_for_a_lost_answer() -> Iterator[None]:
-    """A lost answer does not hold a partition up for ever."""
-    with patch.object(Sent, "lost", lambda sent, moment: None):
-        yield
-
-
-@contextmanager
 def tries_once() -> Iterator[None]:
     """What has failed is tried again."""
 
@@ -228,6 +221,19 @@ def waits_for_the_goal_to_take_it_again() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def names_nobody_to_look_at() -> Iterator[None]:
+    """Before what was fetched is removed it is looked whether the broker that leads has it."""
+    real = Moving._order
+
+    def mistaken(self: Moving, seen: Any, index: int) -> Order:
+        order = real(self, seen, index)
+        return order._replace(source=None) if order.order == DROP else order
+
+    with patch.object(Moving, "_order", mistaken):
+        yield
+
+
 MUTANTS: Final[tuple[Mutant, ...]] = (
     drops_what_the_brokers_count_on,
     serves_before_it_leads,
@@ -249,4 +255,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     leaves_it_led_outside,
     gives_back_what_it_alone_has,
     waits_for_the_goal_to_take_it_again,
+    names_nobody_to_look_at,
 )

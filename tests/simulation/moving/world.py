@@ -9,11 +9,8 @@ acknowledged is to be had from whoever leads, and no partition goes long without
 
 from __future__ import annotations
 
-import heapq
 import random
-from collections.abc import Callable
-from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 
 from actors.ground.upstream_goal import (
     ABORTED,
@@ -29,65 +26,69 @@ from actors.upstream.image import NO_LEADER
 from actors.upstream.joining import ours_in
 from actors.upstream.leadership import Leadership
 from actors.upstream.moving import Moving, Seen
-from actors.upstream.orders import DROP, NOTHING, ORDERS, RETAKEN, SERVE, SERVED, Standing
+from actors.upstream.orders import DROP, FOLLOWED, NOTHING, ORDERS, RETAKEN, SEALED, SERVE, SERVED, Standing
 from actors.upstream.partitions import Facts, RaftLeader
 from actors.upstream.requests import (
-    PREFERRED,
     AlterPartition,
     AlterPartitionReassignments,
     CreateTopic,
     ReassignedPartition,
 )
 from tests.simulation.moving.site import Site
-from tests.simulation.upstream.kraft import Image, Kraft, State
+from tests.simulation.upstream.kraft import Kraft, State
+from tests.simulation.upstream.virtual import BROKERS, TIER, VirtualTier, log_dir
 
 TOPIC = "__consumer_offsets"
 COUNT = 4
-TIER = (1001, 1002, 1003)
-BROKERS = (1, 2, 3)
 ADDRESSES = {broker: ("host", 9_000 + broker) for broker in BROKERS}
 STEP_MS = 10
 FAULTS_MS = 25_000
 REST_MS = 400_000
 STABLE_MS = 3_000
-SESSION_MS = 9_000
+LOST_MAX_MS = 4_000
+"""After how long an answer is given up at the latest."""
 GIVEN_BACK_MS = 2_000
 """How long after an abort a partition may still join if nothing is lost."""
+FORCED: dict[int, str] = {1: SERVED, 2: FOLLOWED, 3: SEALED}
+"""The rest of a seed by `FORCED_EVERY` -> the phase in which brokers are made to lead in its world what the
+tier alone has."""
 FORCED_EVERY = 5
-"""How many worlds there are for each in which brokers are made to lead what the tier serves."""
+FORCED_CHANCE = 0.1
+"""How likely that is in one step of what the tier leads upstream and does not serve."""
+LAGS_CHANCE = 0.005
+"""How likely it is in one step of such a world that a broker stops to fetch for a second."""
 HANGS_MS = 2 * 60_000
 UNSERVED_MAX_MS = 60_000
 """How long a partition may go without a commit, also while nodes die."""
 
 
-class World:
+class World(VirtualTier):
     """Everything at one virtual time."""
 
+    step_ms: ClassVar[int] = STEP_MS
+    late_ms: ClassVar[tuple[int, ...]] = (5, 5, 20, 200)
+
     def __init__(self, seed: int) -> None:
+        rng = random.Random(seed)
+        super().__init__(rng, Kraft(refuses_cordoned=rng.random() < 0.5))
         self.seed = seed
-        self.random = random.Random(seed)
         self.unclean = random.Random(f"{seed} unclean")
         """What decides about unclean elections, so that worlds without them stay as they are."""
-        self.now_ms = 0
-        self.kraft = Kraft(refuses_cordoned=self.random.random() < 0.5)
         self.kraft.has_elr = self.random.random() < 0.5
         self.goal = DETACHED
-        self.dead: dict[int, int] = {}
         self.loss = self.random.choice((0.0, 0.05, 0.3))
         self.balances = self.random.random() < 0.5
         self.calm = False
         self.begun = self.forced = 0
+        self.forced_phase = FORCED.get(seed % FORCED_EVERY)
         self.gave_back = 0
         self.left = 0
         self.joining_ms = [0] * COUNT
         """The time since which each partition joins though the present controller knows that it is not to."""
-        self._due: list[tuple[int, int, Callable[[], None]]] = []
-        self._number = count()
-        self._seen: Image | None = None
         for broker in BROKERS:
-            self.kraft.register(broker, _dir(broker))
+            self.kraft.register(broker, log_dir(broker))
         for node in TIER:
-            self.kraft.register(node, _dir(node), cordoned=True)
+            self.kraft.register(node, log_dir(node), cordoned=True)
         self.site = Site(self.kraft, TOPIC, TIER, COUNT, self.random)
         if self.random.random() < 0.8:
             rows = [(BROKERS[i % 3], BROKERS[(i + 1) % 3], BROKERS[(i + 2) % 3]) for i in range(COUNT)]
@@ -102,9 +103,13 @@ class World:
         self._at(self.random.choice((0, 1_000)), lambda: self._want(ATTACHED))
         if self.random.random() < 0.3:
             self._at(self.random.choice((1_500, 2_500, 4_000)), lambda: self._want(ABORTED))
-        if self.seed % FORCED_EVERY == 1:
+        if self.forced_phase == SERVED:
             for after_ms in range(4_000, FAULTS_MS, 1_000):
-                self._at(after_ms, self._force)
+                self._at(after_ms, lambda: self._force(0.3))
+        if self.forced_phase == SEALED:
+            for after_ms in range(4_000, FAULTS_MS, 8_000):
+                self._at(after_ms, lambda: self._want(LEAVING))
+                self._at(after_ms + 4_000, lambda: self._want(ATTACHED))
         self._at(0, self._meddle)
         self._at(0, self._look)
         self._at(0, self._idle)
@@ -117,6 +122,9 @@ class World:
             if self.unfinished():
                 stable_since = self.now_ms
             assert self.now_ms < FAULTS_MS + REST_MS, f"it does not end: {self.unfinished()}"
+        for index in self.site.forced:
+            lost = self.site.lacking(index, self.site.led_outside(index) or [])
+            assert not lost, f"{len(lost)} commits of {index} are lost, which the tier alone had"
 
     def unfinished(self) -> list[str]:
         """Return what is not as the goal says."""
@@ -132,7 +140,9 @@ class World:
             if not right:
                 wrong.append(f"{index}: {phase} {state}, wanted {wanted}, goal {GOAL_NAMES[self.goal]}")
         taken = any(shard.phase == SERVED for shard in self.site.shards)
-        if self.goal == LEAVING or (self.goal == ABORTED and not taken):
+        # What waits for one that is dead can be neither finished nor cancelled before it is back.
+        waits = any(set(state.adding_replicas) & set(self.dead) for state in self.kraft.partitions.values())
+        if (self.goal == LEAVING and not waits) or (self.goal == ABORTED and not taken):
             wrong.append("all is given back, and it is not detached")
         if self.goal != DETACHED:
             brokers = self.kraft.brokers
@@ -146,7 +156,6 @@ class World:
         first = next((each for each in state.replicas if each not in self.dead), None)
         is_right = state.leader == first == wanted.broker_id
         is_whole = set(self._alive()) <= set(state.isr) <= set(TIER)
-        # What waits for one that is dead can be neither finished nor cancelled before it is back.
         is_waiting = bool(set(state.adding_replicas) & set(self.dead))
         return is_right and is_whole and (is_waiting or set(state.replicas) <= set(TIER))
 
@@ -157,9 +166,14 @@ class World:
             self._revive_all()
         if self.goal == PAUSED or (self.goal == ATTACHED and self.random.random() < 0.5):
             self._want(self.random.choice((ATTACHED, ABORTED, LEAVING)))
+        self._cancel_between_brokers()
+
+    def _cancel_between_brokers(self) -> None:
+        """Take back what somebody moves from brokers to brokers, which is waited for."""
         for key, state in list(self.kraft.partitions.items()):
             adding = state.adding_replicas
-            if adding and not set(adding) & set(TIER):
+            is_led_outside = key[1] in self._led_outside()
+            if adding and is_led_outside and not set(adding) & set(TIER):
                 self.kraft.reassign(ReassignedPartition(*key, None))
 
     def _want(self, goal: int) -> None:
@@ -168,12 +182,11 @@ class World:
             self._turn()
 
     def _step(self) -> None:
-        self.now_ms += STEP_MS
-        while self._due and self._due[0][0] <= self.now_ms:
-            heapq.heappop(self._due)[2]()
-        for node, died_ms in self.dead.items():
-            if self.now_ms - died_ms >= SESSION_MS:
-                self.kraft.fence(node)
+        self._pass_time()
+        if self.forced_phase in (FOLLOWED, SEALED):
+            self._force(FORCED_CHANCE)
+        if self.forced_phase == SEALED and self.unclean.random() < LAGS_CHANCE:
+            self.site.hangs_ms[self.unclean.choice(BROKERS)] = self.now_ms + 1_000
         offset = self.kraft.offset
         self.site.step(self.now_ms, STEP_MS)
         if self.kraft.offset != offset:
@@ -188,40 +201,24 @@ class World:
         for index in range(COUNT):
             state = self.kraft.partitions.get((TOPIC, index))
             joins = state is not None and state.leader in BROKERS and ours_in(state, frozenset(TIER))
-            joins = joins and self.site.shards[index].phase != RETAKEN
-            if self.goal != ABORTED or not joins or self.loss:
+            joins = joins and index not in self.site.forced and self.site.shards[index].phase != RETAKEN
+            # An answer may have been lost until a moment ago.
+            is_lossy = self.loss or 0 < self.now_ms - FAULTS_MS < LOST_MAX_MS
+            if self.goal != ABORTED or not joins or is_lossy:
                 self.joining_ms[index] = self.now_ms
             assert self.now_ms - self.joining_ms[index] < GIVEN_BACK_MS, f"{index} still joins: {state}"
-
-    def _at(self, after_ms: int, what: Callable[[], None]) -> None:
-        heapq.heappush(self._due, (self.now_ms + after_ms, next(self._number), what))
-
-    def _look(self) -> None:
-        self._turn()
-        self._at(100, self._look)
 
     def _idle(self) -> None:
         self.kraft.offset += 1
         if self.balances:
             self._balance()
+        if self.calm:
+            self._cancel_between_brokers()
         for node in TIER:
             if node not in self.dead:
                 self.kraft.unfence(node)
         self._see()
         self._at(200, self._idle)
-
-    def _see(self) -> None:
-        image = self.kraft.image()
-
-        def shown() -> None:
-            if self._seen is None or image.metadata_offset > self._seen.metadata_offset:
-                self._seen = image
-                self._turn()
-
-        if self._seen is None:
-            self._seen = image
-        else:
-            self._at(self.random.choice((5, 5, 20, 200)), shown)
 
     # The controller's leader.
 
@@ -324,12 +321,12 @@ class World:
     def _send(self, reconcile: Any, request: Any) -> None:
         def arrive() -> None:
             if self.random.random() < self.loss:
-                self._at(self.random.choice((10, 4_000)), lambda: reconcile.lost(request, self.now_ms))
+                self._at(self.random.choice((10, LOST_MAX_MS)), lambda: reconcile.lost(request, self.now_ms))
                 return
             answer = self.kraft.ask(request)
             self._see()
             if self.random.random() < self.loss:
-                self._at(self.random.choice((10, 4_000)), lambda: reconcile.lost(request, self.now_ms))
+                self._at(self.random.choice((10, LOST_MAX_MS)), lambda: reconcile.lost(request, self.now_ms))
             else:
                 self._at(self.random.randint(1, 40), lambda: reconcile.answered(request, answer, self.now_ms))
 
@@ -343,9 +340,9 @@ class World:
                 standing = Standing(leads=False)
             elif self.random.random() >= self.loss:
                 self._check_order(ask)
-                standing = self.site.shards[ask.partition].take(
-                    ask.order, self.now_ms, self.random.choice((0, 300))
-                )
+                source, shard = ask.order.source, self.site.shards[ask.partition]
+                led = None if source is None else self.site.logs.get((source.broker_id, ask.partition))
+                standing = shard.take(ask.order, self.now_ms, self.random.choice((0, 300)), led)
             if self.random.random() < self.loss:
                 standing = None
             self._at(self.random.randint(1, 20), lambda: moving.told(ask, standing))
@@ -358,9 +355,7 @@ class World:
         on."""
         order = ask.order.order
         assert order in ORDERS
-        is_kept = self.site.shards[ask.partition].phase == RETAKEN
-        assert not (is_kept and order == DROP), f"{ask.partition} is dropped, and nobody else has it"
-        if order in (SERVE, DROP):
+        if order in (SERVE, DROP) and ask.partition not in self.site.forced:
             isr = self.kraft.partitions[TOPIC, ask.partition].isr
             assert order == SERVE or not set(isr) & set(TIER), f"{ask.partition} is dropped in the ISR {isr}"
             assert order == DROP or not set(isr) & set(BROKERS), (
@@ -403,43 +398,20 @@ class World:
         self._see()
         self._at(self.random.choice((50, 300, 1_000, 3_000)), self._meddle)
 
-    def _alive(self) -> list[int]:
-        return [node for node in TIER if node not in self.dead]
-
-    def _elect_in_raft(self) -> None:
-        self._elect(self.random.randrange(COUNT))
-
     def _elect(self, index: int) -> None:
-        term = self.leaders[index].term + 1
-        self.leaders[index] = RaftLeader(self.random.choice(self._alive()), term, TIER)
+        super()._elect(index)
         self.site.change_leader_here(index)
-
-    def _die(self) -> None:
-        if self.dead:
-            return
-        node = self.random.choice(TIER)
-        self.dead[node] = self.now_ms
-        for index, leader in self.leaders.items():
-            if leader.broker_id == node:
-                self._elect(index)
-
-    def _revive_all(self) -> None:
-        for node in list(self.dead):
-            self._revive(node)
-
-    def _revive(self, node: int) -> None:
-        del self.dead[node]
-        if self.random.random() < 0.5:
-            self.kraft.register(node, _dir(node), cordoned=True)
-        else:
-            self.kraft.unfence(node)
-        self._see()
 
     def _change_goal(self) -> None:
         self._want(self.random.choice(sorted(NEXT_GOALS[self.goal] - {DETACHED})))
 
     def _led_outside(self) -> list[int]:
-        return [index for (topic, index), state in self.kraft.partitions.items() if state.leader in BROKERS]
+        """Return what brokers lead, but for what they were made to lead: a reassignment is under way then."""
+        return [
+            index
+            for (topic, index), state in self.kraft.partitions.items()
+            if state.leader in BROKERS and index not in self.site.forced
+        ]
 
     def _cancel(self) -> None:
         """Take a reassignment back, as an operator may."""
@@ -455,40 +427,37 @@ class World:
             target = tuple(self.random.sample(able, self.random.randint(1, 3)))
             self.kraft.reassign(ReassignedPartition(TOPIC, self.random.choice(outside), target))
 
-    def _force(self) -> None:
+    def _force(self, chance: float) -> None:
         """Have a broker lead that lacks commits, as an operator may who believes that the tier is lost."""
+        states = self.kraft.partitions
         able = [
             index
             for index, shard in enumerate(self.site.shards)
-            if shard.phase == SERVED and index not in self.site.forced
-            if not set(self.kraft.partitions[TOPIC, index].replicas) & set(BROKERS)
+            if shard.phase == self.forced_phase
+            and index not in self.site.forced
+            and (states[TOPIC, index].leader in TIER or shard.phase in (SERVED, SEALED))
+            and states[TOPIC, index].leader not in BROKERS
         ]
         brokers = tuple(each for each in BROKERS if not self.kraft.brokers[each].fenced)
-        if self.calm or not able or not brokers or self.unclean.random() < 0.7:
+        if self.calm or not able or not brokers or self.unclean.random() >= chance:
             return
         index = self.unclean.choice(able)
-        known = self.unclean.choice((0, 0, len(self.site.shards[index].log) // 2))
-        is_done = self.unclean.random() < 0.5
-        self.site.force(index, brokers[: self.unclean.randint(1, 3)], known, is_done=is_done)
+        shard, state = self.site.shards[index], states[TOPIC, index]
+        followers = tuple(each for each in brokers if each in state.replicas)
+        known: int | None = self.unclean.choice((0, 0, len(shard.log) // 2))
+        epochs = self.unclean.choice((1, 2))
+        if followers and (shard.released_epoch == state.leader_epoch or self.unclean.random() < 0.5):
+            brokers, known = tuple(self.unclean.sample(followers, len(followers))), None
+        elif shard.released_epoch >= 0:
+            epochs = 2
+        named = brokers[: self.unclean.randint(1, 3)]
+        self.site.force(index, named, known, is_done=self.unclean.random() < 0.5, epochs=epochs)
         self.forced += 1
         self._see()
-
-    def _balance(self) -> None:
-        for key in list(self.kraft.partitions):
-            self.kraft.elect(key, PREFERRED)
 
     def _hang(self) -> None:
         """Let a broker stop to fetch from the tier."""
         self.site.hangs_ms[self.random.choice(BROKERS)] = self.now_ms + self.random.choice((1_000, HANGS_MS))
-
-    def _restart_broker(self) -> None:
-        broker = self.random.choice(BROKERS)
-        self.kraft.fence(broker)
-        self._at(self.random.choice((50, 2_000)), lambda: self.kraft.unfence(broker))
-
-
-def _dir(broker: int) -> bytes:
-    return broker.to_bytes(16, "big")
 
 
 def run(seed: int) -> World:

@@ -205,19 +205,21 @@ class Kraft:
         """Have a partition's leader, a broker of others, say that this is its ISR."""
         self._change(key, isr=isr)
 
-    def force(self, key: Key, brokers: tuple[int, ...], *, is_done: bool) -> None:
+    def force(self, key: Key, brokers: tuple[int, ...], *, is_done: bool, epochs: int = 1) -> None:
         """Have other brokers be the replicas and the first of them lead, whatever it has: what an operator
         achieves with a reassignment and an unclean election while all that were in the ISR are away. The
-        election does not end the reassignment, the next change does."""
+        election does not end the reassignment, the next change does. There are two epochs if nobody led in
+        between."""
         self.offset += 1
         state = self.partitions[key]
+        others = tuple(each for each in state.replicas if each not in brokers)
         self.partitions[key] = State(
-            brokers if is_done else (*brokers, *state.replicas),
+            brokers if is_done else (*brokers, *others),
             brokers[:1],
-            () if is_done else state.replicas,
+            () if is_done else others,
             () if is_done else brokers,
             leader=brokers[0],
-            leader_epoch=state.leader_epoch + 1,
+            leader_epoch=state.leader_epoch + epochs,
             partition_epoch=state.partition_epoch + 1,
         )
 

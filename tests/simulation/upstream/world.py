@@ -7,59 +7,52 @@ has to be as Raft has it, soon.
 
 from __future__ import annotations
 
-import heapq
 import random
-from collections.abc import Callable
 from itertools import count
+from typing import ClassVar
 
 from actors.upstream.image import NO_LEADER
 from actors.upstream.leadership import Leadership, Request
 from actors.upstream.partitions import Facts, RaftLeader, Stray
-from actors.upstream.requests import PREFERRED, Answer, BrokerHeartbeat, PartitionErrors, ReassignedPartition
+from actors.upstream.requests import Answer, BrokerHeartbeat, PartitionErrors, ReassignedPartition
 from actors.upstream.together import keys_of
 from tests.simulation.upstream.checks import Checks
-from tests.simulation.upstream.kraft import Image, Key, Kraft, State
+from tests.simulation.upstream.kraft import Key, Kraft, State
+from tests.simulation.upstream.virtual import BROKERS, TIER, VirtualTier, log_dir
 
 TOPIC = "__consumer_offsets"
 PARTITIONS = 6
-TIER = (1001, 1002, 1003)
-BROKERS = (1, 2, 3)
 STEP_MS = 5
 FAULTS_MS = 15_000
 REST_MS = 150_000
 STABLE_MS = 3_000
-SESSION_MS = 9_000
-EVERY_MS = 100
-"""How often the reconcile looks without news."""
 
 
-class World:
+class World(VirtualTier):
     """Everything at one virtual time."""
 
+    step_ms: ClassVar[int] = STEP_MS
+    late_ms: ClassVar[tuple[int, ...]] = (1, 5, 5, 5, 20, 200)
+
     def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        self.now_ms = 0
-        self.kraft = Kraft(refuses_cordoned=self.random.random() < 0.6)
+        rng = random.Random(seed)
+        super().__init__(rng, Kraft(refuses_cordoned=rng.random() < 0.6))
         self.kraft.has_elr = self.random.random() < 0.5
         self.can_cordon = self.kraft.refuses_cordoned or self.random.random() < 0.7
         self.leadership = Leadership()
         self.checks = Checks(refuses_cordoned=self.kraft.refuses_cordoned)
-        self.dead: dict[int, int] = {}
-        """Dead node -> when it died."""
         self.factors: dict[Key, int] = {}
         self.holders: dict[Key, set[int]] = {}
         """Partition of others -> the brokers that have its records."""
         self.loss = self.random.choice((0.0, 0.05, 0.3))
         self.insists = self.random.random() < 0.3
-        self._due: list[tuple[int, int, Callable[[], None]]] = []
-        self._number = count()
-        self._seen: Image | None = None
         self._topics = count()
         for broker_id in (*BROKERS, *TIER):
-            self.kraft.register(broker_id, _dir(broker_id))
+            self.kraft.register(broker_id, log_dir(broker_id))
         self.kraft.create(TOPIC, [TIER] * PARTITIONS)
         self.leaders = {index: RaftLeader(self.random.choice(TIER), 1, TIER) for index in range(PARTITIONS)}
         self._create_topic()
+        self.random.choice(self.late_ms)  # what is seen first is seen at once: seeds keep their worlds
         self._see()
 
     def run(self) -> None:
@@ -70,7 +63,7 @@ class World:
         while self.now_ms < FAULTS_MS:
             self._step()
         if self.random.random() < 0.6:
-            self._revive()
+            self._revive_all()
         self.loss, self.insists = 0.0, False
         stable_since = self.now_ms
         while self.now_ms - stable_since < STABLE_MS:
@@ -101,21 +94,8 @@ class World:
         return wrong
 
     def _step(self) -> None:
-        self.now_ms += STEP_MS
-        while self._due and self._due[0][0] <= self.now_ms:
-            heapq.heappop(self._due)[2]()
-        for node, died_ms in self.dead.items():
-            if self.now_ms - died_ms >= SESSION_MS:
-                self.kraft.fence(node)
+        self._pass_time()
         self._keep_books()
-
-    def _at(self, after_ms: int, what: Callable[[], None]) -> None:
-        heapq.heappush(self._due, (self.now_ms + after_ms, next(self._number), what))
-
-    def _look(self) -> None:
-        """Have the reconcile take its turn, now and then, and soon after news."""
-        self._turn()
-        self._at(EVERY_MS, self._look)
 
     def _idle(self) -> None:
         """Write what an idle controller writes, so that offsets go on; and what brokers and nodes do."""
@@ -125,20 +105,6 @@ class World:
             self._unfence(node)
         self._see()
         self._at(1_500, self._idle)
-
-    def _see(self) -> None:
-        image = self.kraft.image()
-        delay = self.random.choice((1, 5, 5, 5, 20, 200))
-
-        def shown() -> None:
-            if self._seen is None or image.metadata_offset > self._seen.metadata_offset:
-                self._seen = image
-                self._turn()
-
-        if self._seen is None:
-            self._seen = image
-        else:
-            self._at(delay, shown)
 
     def _facts(self) -> Facts:
         assert self._seen is not None
@@ -217,7 +183,7 @@ class World:
             self._elect_in_raft,
             self._elect_in_raft,
             self._die,
-            self._revive,
+            self._revive_all,
             self._balance,
             self._reassign,
             self._bring_in,
@@ -232,36 +198,6 @@ class World:
             self._insist()
         self._see()
         self._at(self.random.choice((20, 100, 300, 1_000)), self._meddle)
-
-    def _alive(self) -> list[int]:
-        return [node for node in TIER if node not in self.dead]
-
-    def _elect_in_raft(self) -> None:
-        index = self.random.randrange(PARTITIONS)
-        self.leaders[index] = RaftLeader(
-            self.random.choice(self._alive()), self.leaders[index].term + 1, TIER
-        )
-
-    def _die(self) -> None:
-        if self.dead:
-            return
-        node = self.random.choice(TIER)
-        self.dead[node] = self.now_ms
-        for index, leader in self.leaders.items():
-            if leader.broker_id == node:
-                self.leaders[index] = RaftLeader(self.random.choice(self._alive()), leader.term + 1, TIER)
-
-    def _revive(self) -> None:
-        for node in list(self.dead):
-            self._come_back(node)
-
-    def _come_back(self, node: int) -> None:
-        del self.dead[node]
-        if self.random.random() < 0.5:
-            self.kraft.register(node, _dir(node), cordoned=self.can_cordon)
-        else:
-            self.kraft.unfence(node)
-        self._see()
 
     def _hiccup(self) -> None:
         """Fence a node that was silent for too long, and is there again."""
@@ -281,10 +217,6 @@ class World:
         if node not in self.dead:
             self.kraft.unfence(node)
             self._see()
-
-    def _balance(self) -> None:
-        for key in list(self.kraft.partitions):
-            self.kraft.elect(key, PREFERRED)
 
     def _insist(self) -> None:
         """Move one partition away, whenever it is back."""
@@ -310,11 +242,6 @@ class World:
         if assignments:
             self.kraft.create(f"topic-{next(self._topics)}", assignments)
 
-    def _restart_broker(self) -> None:
-        broker_id = self.random.choice(BROKERS)
-        self.kraft.fence(broker_id)
-        self._at(self.random.choice((50, 2_000)), lambda: self.kraft.unfence(broker_id))
-
     def _fetch(self) -> None:
         """Let the brokers that follow a broker be in its ISR."""
         for (topic, index), state in self._foreign():
@@ -338,10 +265,6 @@ class World:
                 continue
             assert not holders or state.leader in holders, f"{key} has lost its records to {state}"
             holders.update(set(state.isr) & set(BROKERS))
-
-
-def _dir(broker_id: int) -> bytes:
-    return broker_id.to_bytes(16, "big")
 
 
 def run(seed: int) -> World:
