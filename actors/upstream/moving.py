@@ -441,10 +441,8 @@ class Moving:
         state = seen.partitions[index]
         address = seen.addresses.get(state.leader)
         source = None if address is None else Source(state.leader, *address, state.leader_epoch)
-        if decided.order == RETAKE and source is not None:
-            return Order(RETAKE, seen.topic_id, source)
-        if decided.order == DROP:
-            return Order(DROP, seen.topic_id, source)
+        if decided.order == DROP or (decided.order == RETAKE and source is not None):
+            return Order(decided.order, seen.topic_id, source)
         if decided.order in (SERVE, RELEASE):
             return Order(decided.order, seen.topic_id, led_epoch=state.leader_epoch)
         if decided.order != FOLLOW:

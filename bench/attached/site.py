@@ -221,6 +221,12 @@ class Site:
         described = asking.describe_consumer_groups(groups)
         return {group: future.result(ASK_TIMEOUT_S).coordinator.id for group, future in described.items()}
 
+    def check_taken_over(self, groups: list[str]) -> None:
+        """Check that no broker coordinates one of these groups. Raises RuntimeError."""
+        coordinators = set(self.coordinators(groups).values())
+        if not coordinators.isdisjoint(self.nodes.numbers):
+            raise RuntimeError(f"brokers coordinate after the attach: {sorted(coordinators)}")
+
     def copies(self, topic: str) -> dict[str, int]:
         """Read all of a topic that committed transactions wrote: value -> how often it is there."""
         settings = {"group.id": "judge", "enable.auto.commit": False, "isolation.level": "read_committed"}

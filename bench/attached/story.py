@@ -146,9 +146,7 @@ class _Story:
         with self._step(writing, f"{name}attach") as told:
             told.append(site.tier.run("attach").strip().splitlines()[-1])
             site.wait_until_whole()
-            coordinators = set(site.coordinators(list(self._shares)).values())
-            if not coordinators.isdisjoint(site.nodes.numbers):
-                raise RuntimeError(f"brokers coordinate after the attach: {sorted(coordinators)}")
+            site.check_taken_over(list(self._shares))
         blows: Mapping[str, tuple[str, Callable[[], str]]] = {
             LEADER: ("a leader of the tier is killed", lambda: site.kill_tier_leader(number)),
             NODE: ("a node of the tier is killed", lambda: site.kill_tier_node(number)),

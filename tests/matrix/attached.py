@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from bench.attached.site import CannotRun, bootstrap_of, in_front_of
+from bench.attached.site import Ground, Site, in_front_of, kafka
 from bench.ground.throwaway import Tier
-from bench.peers.kafka_nodes import KafkaNodes, missing
-from tests.matrix.cell import OFFSETS_PARTITIONS, TIER_FLAGS
+from bench.peers.kafka_nodes import KafkaNodes
+from tests.matrix.cell import OFFSETS_PARTITIONS, TIER_FLAGS, group_id_in
 
 HEAP: Final = "512m"
 SETTINGS: Final = {
@@ -34,18 +35,18 @@ class _Nodes(KafkaNodes):
     controllers_apart = 1
 
 
+class _OneBroker(Ground):
+    def nodes(self, home: Path | None) -> KafkaNodes:
+        """Return the processes of Kafka's."""
+        return _Nodes(1, SETTINGS, home, heap=HEAP)
+
+
 @contextmanager
 def attached() -> Iterator[Attached]:
     """Start a broker, its controller and a tier, which takes all groups over. Raises CannotRun, and
     RuntimeError with their words."""
-    if why := missing(None):
-        raise CannotRun(why)
-    nodes = _Nodes(1, SETTINGS, heap=HEAP)
-    try:
-        nodes.prepare()
-        nodes.start()
-        with in_front_of(nodes, *TIER_FLAGS) as tier:
-            tier.run("attach", "--despite-warnings")
-            yield Attached(bootstrap_of(nodes), tier)
-    finally:
-        nodes.stop()
+    with kafka(None, _OneBroker()) as nodes, in_front_of(nodes, *TIER_FLAGS) as tier:
+        tier.run("attach", "--despite-warnings")
+        site = Site(nodes, tier)
+        site.check_taken_over([group_id_in(each, "attached") for each in range(OFFSETS_PARTITIONS)])
+        yield Attached(site.bootstrap, tier)

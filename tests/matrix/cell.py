@@ -71,7 +71,7 @@ class Cell:
         self.client = client
         self.tier = tier
         self.topic = f"matrix-{os.getpid()}-{number}"
-        self.group_id = _group_id_in(partition, self.topic)
+        self.group_id = group_id_in(partition, self.topic)
         self.members: list[Member] = []
         self.fails_over = fails_over
         self._partition = partition
@@ -286,7 +286,8 @@ class Cell:
         return {f"{each.topic}-{each.partition}": each.offset for each in found}
 
 
-def _group_id_in(partition: int, stem: str) -> str:
+def group_id_in(partition: int, stem: str) -> str:
+    """Return the id of a group of this offsets partition."""
     names = (f"{stem}-group-{number}" for number in itertools.count())
     return next(name for name in names if partition_for(name, OFFSETS_PARTITIONS) == partition)
 

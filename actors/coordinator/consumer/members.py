@@ -45,9 +45,9 @@ def find_or_create_group(state: ShardState, body: ConsumerGroupHeartbeatRequest)
     group = consumer_groups(state).get(body.group_id)
     if group is not None:
         return group
-    if body.member_epoch != 0 and state.from_kafka.has_lost_members:
-        raise unknown_member(body.group_id, body.member_id)
     if body.member_epoch != 0:
+        if state.from_kafka.has_lost_members:
+            raise unknown_member(body.group_id, body.member_id)
         raise group_not_found(body.group_id)
     live = classic_groups(state).get(body.group_id)
     if live is None:

@@ -130,8 +130,8 @@ class FromKafka:
     @property
     def has_lost_members(self) -> bool:
         """Return whether groups may have had members that nothing is known of: brokers led meanwhile. Such a
-        member is told that it is unknown, which has every client join anew. Java's takes GROUP_ID_NOT_FOUND
-        for the end (AbstractHeartbeatRequestManager.onErrorResponse)."""
+        member is told that it is unknown, which has every client join anew. After GROUP_ID_NOT_FOUND Java's
+        KIP-848 consumer fails for good (AbstractHeartbeatRequestManager.onErrorResponse)."""
         return self.log is not None and self.log.phase == SERVED and self.log.kept_epoch >= 0
 
 

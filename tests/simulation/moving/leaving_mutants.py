@@ -190,6 +190,7 @@ LEAVING_MUTANTS: Final[tuple[Mutant, ...]] = (
     keeps_what_brokers_lead,
     lets_others_move_what_leaves,
     believes_old_answers,
+    waits_for_ever,
     all_leave_at_once,
     notes_that_they_have_all_before_they_do,
     never_notes_that_they_have_all,

@@ -15,6 +15,7 @@ FOUND = {
     "drops_at_once": 159,
     "notes_that_they_have_all_before_they_do": 38,
     "takes_any_end_for_the_sealed_one": 38,
+    "waits_for_ever": 336,
 }
 """Mistake that few seeds show -> one that does."""
 
