@@ -179,9 +179,9 @@ class Moving:
         self._asks.told(ask, standing)
         last = self._asks.last(ask.partition)
         self._fresh.told(ask, is_answer=self._asks.is_settled(ask.partition))
-        if last.phase == SERVED and ask.partition not in self._served:
+        if last.phase in (SERVED, SEALED) and ask.partition not in self._served:
             self._served.add(ask.partition)
-            if not is_new:  # one that was served before this leader of the controller began is no news
+            if not is_new:  # one that was here before this leader of the controller began is no news
                 self._reports.append(Taken(OFFSETS_TOPIC, ask.partition, last.next_offset, last.records))
         elif last.phase in (NOTHING, DROPPING, RETAKEN):
             self._served.discard(ask.partition)

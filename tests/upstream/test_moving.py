@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from actors.ground.upstream_goal import LEAVING
+from actors.ground.upstream_goal import ATTACHED, LEAVING
 from actors.upstream.given import GivenLog
 from actors.upstream.moving import Moving, Seen
 from actors.upstream.orders import FOLLOWED, RELEASE, RETAKE, RETAKEN, SEALED, SERVED, Order, Standing
@@ -88,6 +88,16 @@ def test_what_was_served_before_the_controllers_leader_began_is_not_told_as_news
     moving.told(ask, Standing(SERVED))
     assert moving.served == frozenset({0})
     assert moving.turn(seen(OURS, 10), 10).reports == ()
+
+
+def test_what_a_new_leader_of_the_controller_finds_sealed_and_is_to_stay_is_cared_for() -> None:
+    """Brokers leave its replicas by that alone, and nobody serves it before they have left."""
+    moving, stays = Moving(), seen(CHANGES_HANDS, 10)._replace(goal=ATTACHED)
+    moving.turn(stays, 0)
+    (ask,) = moving.asks(0)
+    moving.told(ask, Standing(SEALED))
+    assert moving.turn(stays, 10).reports == ()
+    assert moving.served == frozenset({0})
 
 
 def test_what_is_served_now_is_told() -> None:

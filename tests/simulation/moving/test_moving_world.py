@@ -12,7 +12,7 @@ from tests.simulation.noticing import Mutant, check_mutant_noticed
 
 SEEDS = 25
 FOUND = {
-    "drops_at_once": 159,
+    "drops_at_once": 860,
     "notes_that_they_have_all_before_they_do": 38,
     "takes_any_end_for_the_sealed_one": 38,
     "waits_for_ever": 336,
@@ -20,7 +20,11 @@ FOUND = {
 """Mistake that few seeds show -> one that does."""
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+STAYS_SEALED = (135, 176, 234)
+"""Seeds in which a new leader of the controller finds a partition sealed that is not to go any more."""
+
+
+@pytest.mark.parametrize("seed", [*range(SEEDS), *STAYS_SEALED])
 def test_all_ends_as_the_goal_says(seed: int) -> None:
     run(seed)
 
